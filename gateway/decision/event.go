@@ -1,0 +1,36 @@
+package decision
+
+import "time"
+
+// Kind names an event of the log and of the operator API.
+type Kind string
+
+const (
+	KindDecision          Kind = "model_route_selected"
+	KindBreakerTransition Kind = "breaker_transition"
+	KindTrafficStep       Kind = "traffic_step"
+	KindOperatorCommand   Kind = "operator_command"
+	KindConfigReload      Kind = "config_reload"
+	KindCredential        Kind = "credential"
+	KindPassthrough       Kind = "passthrough"
+)
+
+// Event is a change that operators must be able to see, other than a decision.
+// Fields that do not apply are empty. Nothing in it comes from a client's
+// request, and it holds no secrets or hosts.
+type Event struct {
+	Kind       Kind
+	Time       time.Time
+	Provider   string
+	Region     string
+	Capability Capability
+	Model      string
+	From, To   string
+	Reason     string // machine-readable: a Reason, a Class, or the kind's own word
+	Detail     string // for people: "12/20 failed (server_error x11)"
+	By         string // operator's name, or "auto"
+	Why        string // what the operator typed
+	Action     string // what was asked for: share, breaker, reload, ...
+	Result     string // ok, refused, stale, failed
+	Revision   uint64
+}

@@ -1,0 +1,413 @@
+package api
+
+import "time"
+
+// Version is the version of this API; State carries it, and a console that
+// finds another one says so.
+const Version = 1
+
+// Number is a measured value. Its state keeps apart what a bare zero would
+// mix up.
+type Number struct {
+	// State is "value"; "idle" if there was nothing to measure (0/0, no
+	// requests in the window); or "none" if there is no such series.
+	State string  `json:"state"`
+	Value float64 `json:"value"`
+	// At is when the sample was taken, by the gateway's clock.
+	At time.Time `json:"at"`
+}
+
+// The states of a Number.
+const (
+	StateValue = "value"
+	StateIdle  = "idle"
+	StateNone  = "none"
+)
+
+// State is what GET /operator/v1/state answers.
+type State struct {
+	APIVersion  int       `json:"api_version"`
+	Version     string    `json:"version"` // of the gateway's program
+	Environment string    `json:"environment"`
+	Instance    string    `json:"instance"`
+	PID         int       `json:"pid"`
+	StartedAt   time.Time `json:"started_at"`
+	At          time.Time `json:"at"` // the gateway's clock when it answered
+	Revision    uint64    `json:"revision"`
+	Draining    bool      `json:"draining"`
+	// Scope says how far a command reaches: "this gateway only" until gateways
+	// share a store.
+	Scope string `json:"scope"`
+	// Demo is a banner text of a demonstration, empty otherwise.
+	Demo string `json:"demo,omitempty"`
+
+	Upstreams   []Upstream   `json:"upstreams"` // in file order
+	Models      []Model      `json:"models"`
+	Tasks       []Task       `json:"tasks"`
+	Sessions    []Session    `json:"sessions"`
+	RetryBudget RetryBudget  `json:"retry_budget"`
+	Config      Config       `json:"config"`
+	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil when off
+	Traffic     Traffic      `json:"traffic"`
+	Log         Log          `json:"log"`
+	LastWrite   *Event       `json:"last_write,omitempty"` // last operator command that took effect
+	You         You          `json:"you"`
+	// Settings are the scalar settings with where each came from.
+	Settings []Setting `json:"settings,omitempty"`
+}
+
+// You is who the gateway takes the caller for.
+type You struct {
+	Name string `json:"name"`
+	Role string `json:"role"` // viewer or operator
+	// ReadOnlyWhy says why writes of this caller would be refused, empty if they would not.
+	ReadOnlyWhy string `json:"read_only_why,omitempty"`
+}
+
+// Upstream is the live state of one upstream.
+type Upstream struct {
+	Name     string `json:"name"`
+	Region   string `json:"region"`
+	Dialect  string `json:"dialect"`
+	Revision uint64 `json:"revision"` // of its traffic state; a command names the one it was based on
+	// Share is the percent of its own traffic it may get; Live the part of its
+	// own traffic (0 to 1) that it answered in the last minute, idle without
+	// any, none if it is primary of nothing.
+	Share    int       `json:"share"`
+	Live     Number    `json:"live"`
+	Since    time.Time `json:"since"`    // of the share
+	StateBy  string    `json:"state_by"` // who set it, "auto" for a start
+	StateWhy string    `json:"state_why,omitempty"`
+	Unsynced bool      `json:"unsynced,omitempty"` // in force here, not yet written down
+	// FailbackID salts membership while the share is below 100.
+	FailbackID string   `json:"failback_id,omitempty"`
+	PrimaryOf  []string `json:"primary_of"`
+	// Health is empty until health is measured.
+	Health         string   `json:"health,omitempty"`
+	RPS            Number   `json:"rps"`              // attempts a second, last 10 s
+	OwnRPS         Number   `json:"own_rps"`          // requests a second of which it is the primary
+	ErrorRatio     Number   `json:"error_ratio"`      // 0 to 1, over the breaker's window
+	FirstOutputP95 Number   `json:"first_output_p95"` // seconds
+	InFlight       int      `json:"in_flight"`
+	NextStep       NextStep `json:"next_step"`
+	// Undo is set while the last lowering can be put back in one move.
+	Undo     *Undo     `json:"undo,omitempty"`
+	Breakers []Breaker `json:"breakers"`
+	// Credential is empty, or the class for which its keys cool.
+	Credential      string    `json:"credential,omitempty"`
+	CredentialUntil time.Time `json:"credential_until,omitzero"`
+	// Stranded are the requests a second of its own traffic that no other
+	// candidate may take, per task, last minute.
+	Stranded []TaskRate `json:"stranded,omitempty"`
+	// Elsewhere names who takes its own traffic when it does not.
+	Elsewhere []string `json:"elsewhere,omitempty"`
+}
+
+// TaskRate is a rate of one task's requests.
+type TaskRate struct {
+	Task string  `json:"task"`
+	RPS  float64 `json:"rps"`
+	Why  string  `json:"why"` // a reason: not_allowed, breaker_open, ...
+}
+
+// NextStep is the next share up. BlockedBy says why it may not be taken now,
+// empty if it may; Share is 0 when there is none.
+type NextStep struct {
+	Share     int    `json:"share"`
+	BlockedBy string `json:"blocked_by,omitempty"`
+}
+
+// Undo is what putting back the last lowering would restore.
+type Undo struct {
+	Share int       `json:"share"`
+	By    string    `json:"by"`
+	Until time.Time `json:"until"`
+}
+
+// Breaker is the state of one bucket.
+type Breaker struct {
+	Bucket     string `json:"bucket"` // upstream:capability
+	Capability string `json:"capability"`
+	// State is closed, open, half_open or ramping.
+	State  string    `json:"state"`
+	Reason string    `json:"reason,omitempty"` // of the last opening while not closed
+	Detail string    `json:"detail,omitempty"`
+	Since  time.Time `json:"since"`
+	// NextProbeAt is when an open bucket becomes half-open. ProbeDue says that
+	// it is due and waits for traffic.
+	NextProbeAt time.Time `json:"next_probe_at,omitzero"`
+	ProbeDue    bool      `json:"probe_due,omitempty"`
+	Probes      int       `json:"probes"` // allowed at once in half-open
+	ProbesOut   int       `json:"probes_out"`
+	RampLimit   int       `json:"ramp_limit,omitempty"` // admitted in flight while ramping
+	InFlight    int       `json:"in_flight"`
+	Samples     int       `json:"samples"`
+	Failures    int       `json:"failures"`
+	Run         int       `json:"run"` // consecutive failed requests
+	// Forced is open or closed while an operator's override lasts, until ForcedUntil.
+	Forced      string    `json:"forced,omitempty"`
+	ForcedBy    string    `json:"forced_by,omitempty"`
+	ForcedUntil time.Time `json:"forced_until,omitzero"`
+	// Mode is enforce or shadow.
+	Mode string `json:"mode"`
+	// AdmittedRPS is the rate admitted after 429s, 0 when not bound.
+	AdmittedRPS float64  `json:"admitted_rps,omitempty"`
+	Weights     []Weight `json:"weights,omitempty"`
+}
+
+// Weight is the effective weight of a candidate of one model in one bucket.
+type Weight struct {
+	Model     string  `json:"model"`
+	Weight    float64 `json:"weight"`
+	Effective float64 `json:"effective"`
+}
+
+// Model is a configured model with its candidates in order.
+type Model struct {
+	Name       string      `json:"name"`
+	Candidates []Candidate `json:"candidates"`
+}
+
+// Candidate is one candidate of a model.
+type Candidate struct {
+	Upstream   string  `json:"upstream"`
+	Model      string  `json:"model"`
+	Weight     float64 `json:"weight"`
+	Substitute bool    `json:"substitute,omitempty"`
+}
+
+// Task is a configured task, or one of the names unnamed and other.
+type Task struct {
+	Name          string `json:"name"`
+	Fallback      string `json:"fallback"`
+	OnUnavailable string `json:"on_unavailable"`
+	UserSees      string `json:"user_sees,omitempty"`
+	RPS           Number `json:"rps"`
+}
+
+// Session is a console that asked within the last minutes.
+type Session struct {
+	Name     string    `json:"name"`
+	Instance string    `json:"instance"`
+	LastSeen time.Time `json:"last_seen"`
+	Since    time.Time `json:"since"`
+	// Writes is when it last wrote, zero if never.
+	Writes time.Time `json:"writes,omitzero"`
+	You    bool      `json:"you,omitempty"`
+}
+
+// RetryBudget is the budget shared by all requests and providers.
+type RetryBudget struct {
+	Available float64   `json:"available"`
+	Size      float64   `json:"size"`
+	At        time.Time `json:"at"`
+}
+
+// Config says which configuration is in force.
+type Config struct {
+	Path      string    `json:"path"`
+	Hash      string    `json:"hash"`
+	LoadedAt  time.Time `json:"loaded_at"`
+	LastError string    `json:"last_error,omitempty"`
+	// LastErrorAt is when a reload was last refused.
+	LastErrorAt  time.Time `json:"last_error_at,omitzero"`
+	NeedsRestart []string  `json:"needs_restart,omitempty"`
+}
+
+// Setting is an effective scalar setting and its origin.
+type Setting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // flag, environment, file or default
+}
+
+// Passthrough is the break glass: a fixed order that ignores share and breakers.
+type Passthrough struct {
+	Order []string  `json:"order"`
+	Until time.Time `json:"until"`
+	By    string    `json:"by"`
+	Why   string    `json:"why,omitempty"`
+}
+
+// Traffic is what clients get, over the last minute.
+type Traffic struct {
+	RPS            Number `json:"rps"`
+	FailedRatio    Number `json:"failed_ratio"`   // bad of (good + bad)
+	FallbackRatio  Number `json:"fallback_ratio"` // fallback_triggered of all
+	FallbackRPS    Number `json:"fallback_rps"`
+	FirstOutputP95 Number `json:"first_output_p95"` // seconds
+	InFlight       int    `json:"in_flight"`
+	ClientRetries  Number `json:"client_retries"` // a second
+}
+
+// Log is the state of the decision log.
+type Log struct {
+	Target  string `json:"target"`
+	Written uint64 `json:"written"`
+	Dropped uint64 `json:"dropped"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Decision is a decision as the log line has it; see docs of the decision log.
+type Decision struct {
+	Event               string              `json:"event"`
+	Time                time.Time           `json:"time"`
+	RequestID           string              `json:"request_id"`
+	TraceID             string              `json:"trace_id"`
+	Conversation        string              `json:"conversation"`
+	Turn                string              `json:"turn"`
+	OperationID         string              `json:"operation_id"`
+	StateVersion        string              `json:"state_version"`
+	TaskType            string              `json:"task_type"`
+	Model               string              `json:"model"`
+	Endpoint            string              `json:"endpoint"`
+	Stream              bool                `json:"stream"`
+	PrimaryProvider     string              `json:"primary_provider"`
+	SelectedProvider    string              `json:"selected_provider"`
+	SelectedModel       string              `json:"selected_model"`
+	ResponseModel       string              `json:"response_model"`
+	Substitute          bool                `json:"substitute"`
+	Route               string              `json:"route"`
+	FallbackTriggered   bool                `json:"fallback_triggered"`
+	WorkflowStatus      string              `json:"workflow_status"`
+	Reason              string              `json:"reason"`
+	FailedProvider      string              `json:"failed_provider"`
+	Candidates          []DecisionCandidate `json:"candidates"`
+	Attempts            []DecisionAttempt   `json:"attempts"`
+	FirstOutputMS       *float64            `json:"first_output_ms"` // null: none was relayed
+	DurationMS          float64             `json:"duration_ms"`
+	RemainingDeadlineMS float64             `json:"remaining_deadline_ms"`
+	RetryTokens         float64             `json:"retry_tokens"`
+	CostUSD             *float64            `json:"cost_usd"` // null: unknown
+	HTTPStatus          int                 `json:"http_status"`
+	ClientRetry         int                 `json:"client_retry,omitempty"`
+	Sample              float64             `json:"sample,omitempty"` // rate at which such lines are kept, if thinned
+	ServiceVersion      string              `json:"service_version"`
+	Instance            string              `json:"instance"`
+}
+
+// DecisionCandidate is one candidate of a Decision.
+type DecisionCandidate struct {
+	Provider string  `json:"provider"`
+	Model    string  `json:"model"`
+	Weight   float64 `json:"weight"`
+	Share    int     `json:"share"`
+	Skipped  string  `json:"skipped"`
+}
+
+// DecisionAttempt is one attempt of a Decision.
+type DecisionAttempt struct {
+	Provider          string   `json:"provider"`
+	Region            string   `json:"region"`
+	Capability        string   `json:"capability"`
+	Class             string   `json:"class"`
+	Status            int      `json:"status"`
+	FirstOutputMS     *float64 `json:"first_output_ms"`
+	DurationMS        float64  `json:"duration_ms"`
+	UpstreamRequestID string   `json:"upstream_request_id"`
+	Code              string   `json:"code,omitempty"`
+	Detail            string   `json:"detail,omitempty"`
+}
+
+// Event is a change: a transition, a step, a command. Seq orders events and
+// decisions of one gateway process and is where a replay goes on.
+type Event struct {
+	Seq        uint64    `json:"seq"`
+	Event      string    `json:"event"` // breaker_transition, traffic_step, operator_command, ...
+	Time       time.Time `json:"time"`
+	Provider   string    `json:"provider,omitempty"`
+	Region     string    `json:"region,omitempty"`
+	Capability string    `json:"capability,omitempty"`
+	Model      string    `json:"model,omitempty"`
+	From       string    `json:"from,omitempty"`
+	To         string    `json:"to,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Detail     string    `json:"detail,omitempty"`
+	By         string    `json:"by,omitempty"`
+	Why        string    `json:"why,omitempty"`
+	Action     string    `json:"action,omitempty"`
+	Result     string    `json:"result,omitempty"`
+	Revision   uint64    `json:"revision,omitempty"`
+}
+
+// Events answers GET /operator/v1/events as JSON (without SSE): events after
+// a sequence number, oldest first. Dropped counts those that had already left
+// the ring.
+type Events struct {
+	Events  []Event   `json:"events"`
+	Dropped uint64    `json:"dropped"`
+	At      time.Time `json:"at"`
+}
+
+// Decisions answers GET /operator/v1/decisions, newest first.
+type Decisions struct {
+	Decisions []Decision `json:"decisions"`
+	// Total counts all decisions since start; PerMinute those of the last minute.
+	Total     uint64    `json:"total"`
+	PerMinute int       `json:"per_minute"`
+	At        time.Time `json:"at"`
+}
+
+// Command is the body of every POST. Fields that do not apply are left out.
+type Command struct {
+	Share  *int   `json:"share,omitempty"`
+	State  string `json:"state,omitempty"`
+	Action string `json:"action,omitempty"` // breaker: open, close, auto; passthrough: on, off
+	// For is how long it lasts, as a Go duration ("1h").
+	For   string   `json:"for,omitempty"`
+	Order []string `json:"order,omitempty"` // passthrough
+	// Revision is the one the caller saw. Required to raise a share.
+	Revision *uint64 `json:"revision,omitempty"`
+	Reason   string  `json:"reason,omitempty"`
+	// Override takes a step that the gate would refuse; needs a reason.
+	Override bool `json:"override,omitempty"`
+	// Undo puts back the share before the caller's own last lowering.
+	Undo bool `json:"undo,omitempty"`
+}
+
+// Result answers a POST that took effect.
+type Result struct {
+	Message  string    `json:"message"`
+	Upstream *Upstream `json:"upstream,omitempty"` // its state afterwards
+	// Report is the outcome per key of a reload.
+	Report []ReloadItem `json:"report,omitempty"`
+}
+
+// ReloadItem is one changed key of a reload.
+type ReloadItem struct {
+	Key    string `json:"key"`
+	Result string `json:"result"` // applied, needs restart
+}
+
+// Error is the body of every answer that is not a success.
+type Error struct {
+	// Code is stale_revision, blocked, forbidden, unauthorized, not_found,
+	// invalid, failed.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	// Upstream is the current state, on stale_revision and blocked.
+	Upstream *Upstream `json:"upstream,omitempty"`
+	// LastWrite is who changed it, on stale_revision.
+	LastWrite *Event `json:"last_write,omitempty"`
+	// HTTPStatus is filled in by the client.
+	HTTPStatus int `json:"-"`
+}
+
+func (e *Error) Error() string {
+	if e.Hint != "" {
+		return e.Message + " (" + e.Hint + ")"
+	}
+	return e.Message
+}
+
+// The codes of Error.
+const (
+	CodeStaleRevision = "stale_revision"
+	CodeBlocked       = "blocked"
+	CodeForbidden     = "forbidden"
+	CodeUnauthorized  = "unauthorized"
+	CodeNotFound      = "not_found"
+	CodeInvalid       = "invalid"
+	CodeFailed        = "failed"
+)
