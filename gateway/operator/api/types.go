@@ -52,6 +52,7 @@ type State struct {
 	Log         Log          `json:"log"`
 	LastWrite   *Event       `json:"last_write,omitempty"` // last operator command that took effect
 	You         You          `json:"you"`
+	Audit       AuditStatus  `json:"audit"`
 	// Settings are the scalar settings with where each came from.
 	Settings []Setting `json:"settings,omitempty"`
 }
@@ -371,6 +372,9 @@ type Result struct {
 	Upstream *Upstream `json:"upstream,omitempty"` // its state afterwards
 	// Report is the outcome per key of a reload.
 	Report []ReloadItem `json:"report,omitempty"`
+	// AuditPending says that the command took effect and is not in the audit
+	// file yet: the file cannot be written now, and the entry waits in memory.
+	AuditPending bool `json:"audit_pending,omitempty"`
 }
 
 // ReloadItem is one changed key of a reload.
@@ -411,3 +415,12 @@ const (
 	CodeInvalid       = "invalid"
 	CodeFailed        = "failed"
 )
+
+// The roles of You.
+const (
+	RoleViewer   = "viewer"
+	RoleOperator = "operator"
+)
+
+// SessionHeader carries the random id of a console.
+const SessionHeader = "Failback-Session"
