@@ -1,14 +1,36 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	maxAnswer    = 64 << 20 // bytes of one answer
+	maxErrorBody = 1 << 20
 )
 
 // Options of a Client. The zero value is a client without a token.
 type Options struct {
-	// Token is sent as a bearer token. Over plain HTTP only to loopback.
+	// Token is sent as a bearer token. NewClient refuses to send it in clear to
+	// another host.
 	Token string
 	// Session is the random id of a console (NewSession); empty: the caller is
 	// not listed among the sessions.
@@ -33,59 +55,305 @@ type Filter struct {
 // use. Every method takes its time limit from its context. An answer that is
 // not a success is an *Error; a gateway that does not answer is an
 // *UnreachableError.
-type Client struct{}
+type Client struct {
+	target string
+	base   url.URL
+	http   http.Client
+	header http.Header
+}
 
 // NewClient returns a client for target: unix:PATH, http://HOST:PORT or
 // https://HOST:PORT. It connects to nothing yet.
-func NewClient(target string, o Options) (*Client, error) { return &Client{}, nil }
+func NewClient(target string, o Options) (*Client, error) {
+	c := &Client{target: target, header: http.Header{}}
+	tr := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout: dialTimeout,
+		TLSClientConfig:     &tls.Config{RootCAs: o.CAs, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        8,
+		IdleConnTimeout:     time.Minute,
+		MaxIdleConnsPerHost: 8,
+	}
+	if path, ok := strings.CutPrefix(target, "unix:"); ok {
+		if p, ok := strings.CutPrefix(path, "//"); ok {
+			path = p
+		}
+		if path == "" {
+			return nil, errors.New("target unix: names no path: want unix:PATH, such as unix:data/failback.sock")
+		}
+		c.base = url.URL{Scheme: "http", Host: "failback"}
+		tr.Proxy = nil
+		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
+		}
+	} else {
+		u, err := parseTarget(target)
+		if err != nil {
+			return nil, err
+		}
+		c.base = *u
+		c.target = u.String()
+		if o.Token != "" && u.Scheme == "http" && !loopback(u.Hostname()) {
+			return nil, fmt.Errorf("target %s: the token would be sent in clear to another host: use https, or the socket", c.target)
+		}
+	}
+	if o.Token != "" {
+		if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+			return nil, errors.New("the token holds spaces or other characters that no token has: pass the token itself, without a name before it")
+		}
+		c.header.Set("Authorization", "Bearer "+o.Token)
+	}
+	if o.Session != "" {
+		c.header.Set(SessionHeader, o.Session)
+	}
+	c.header.Set("User-Agent", o.UserAgent)
+	if o.UserAgent == "" {
+		c.header.Set("User-Agent", "failback")
+	}
+	c.http = http.Client{
+		Transport: tr,
+		// A redirect would carry the token to wherever it points.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// parseTarget reads an http or https target. No error repeats the target's
+// user info.
+func parseTarget(target string) (*url.URL, error) {
+	const want = "want unix:PATH, http://HOST:PORT or https://HOST:PORT"
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		if strings.Contains(target, "@") {
+			return nil, errors.New("target: not understood: " + want)
+		}
+		if strings.HasPrefix(target, "/") || strings.HasPrefix(target, "./") || strings.HasSuffix(target, ".sock") {
+			return nil, fmt.Errorf("target %q: a socket is written unix:%s", target, target)
+		}
+		return nil, fmt.Errorf("target %q: %s", target, want)
+	}
+	switch {
+	case u.Host == "":
+		return nil, errors.New("target " + u.Redacted() + ": no host: " + want)
+	case u.User != nil:
+		return nil, errors.New("target " + u.Redacted() + ": no user or password belongs into it: pass the token apart")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("target: no query or fragment belongs into it: " + want)
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	u.RawPath = ""
+	return u, nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
 
 // NewSession returns a random session id.
-func NewSession() string { return "" }
+func NewSession() string { return rand.Text() }
 
-// Target is what NewClient was given, without credentials.
-func (c *Client) Target() string { return "" }
+// Target is what NewClient was given.
+func (c *Client) Target() string { return c.target }
 
 // Close closes idle connections.
-func (c *Client) Close() {}
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // State asks for the live state.
-func (c *Client) State(ctx context.Context) (*State, error) { return nil, nil }
-
-// Decisions asks for the newest decisions that match f.
-func (c *Client) Decisions(ctx context.Context, f Filter) (*Decisions, error) { return nil, nil }
-
-// Events asks for the events after a sequence number; 0: all in the ring.
-func (c *Client) Events(ctx context.Context, after uint64) (*Events, error) { return nil, nil }
-
-// Stream calls fn with each event after a sequence number as it happens, until
-// ctx ends, fn fails or the connection breaks; it never returns nil.
-func (c *Client) Stream(ctx context.Context, after uint64, fn func(Message) error) error { return nil }
-
-// StreamAll is Stream with decisions, of which some may be left out.
-func (c *Client) StreamAll(ctx context.Context, after uint64, fn func(Message) error) error {
-	return nil
+func (c *Client) State(ctx context.Context) (*State, error) {
+	return get[State](ctx, c, "/operator/v1/state", nil)
 }
 
-// Audit asks for the newest limit entries of the audit file; 0: the gateway's
+// Decisions asks for the newest decisions that match f, newest first.
+func (c *Client) Decisions(ctx context.Context, f Filter) (*Decisions, error) {
+	q := url.Values{}
+	set := func(k, v string) {
+		if v != "" {
+			q.Set(k, v)
+		}
+	}
+	set("task", f.Task)
+	set("status", f.Status)
+	set("provider", f.Provider)
+	set("request_id", f.RequestID)
+	if f.Limit != 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.Format(time.RFC3339Nano))
+	}
+	return get[Decisions](ctx, c, "/operator/v1/decisions", q)
+}
+
+// Events asks for the events after a sequence number, oldest first; 0: all in
+// the ring.
+func (c *Client) Events(ctx context.Context, after uint64) (*Events, error) {
+	q := url.Values{}
+	if after != 0 {
+		q.Set("after", strconv.FormatUint(after, 10))
+	}
+	return get[Events](ctx, c, "/operator/v1/events", q)
+}
+
+// Audit asks for the newest limit entries of the audit; 0: the gateway's
 // default.
-func (c *Client) Audit(ctx context.Context, limit int) (*AuditTrail, error) { return nil, nil }
-
-// SetShare changes an upstream's share.
-func (c *Client) SetShare(ctx context.Context, upstream string, cmd Command) (*Result, error) {
-	return nil, nil
+func (c *Client) Audit(ctx context.Context, limit int) (*AuditTrail, error) {
+	q := url.Values{}
+	if limit != 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	return get[AuditTrail](ctx, c, "/operator/v1/audit", q)
 }
 
-// SetBreaker forces a bucket open or closed, or gives it back to automatic.
+// SetShare changes an upstream's share. Stale revisions are an *Error with
+// CodeStaleRevision, objections to going up one with CodeBlocked; both carry
+// the upstream's current state.
+func (c *Client) SetShare(ctx context.Context, upstream string, cmd Command) (*Result, error) {
+	return c.command(ctx, "/operator/v1/upstreams/", upstream, "/share", cmd)
+}
+
+// SetBreaker forces a bucket (upstream:capability) open or closed, or gives it
+// back to automatic.
 func (c *Client) SetBreaker(ctx context.Context, bucket string, cmd Command) (*Result, error) {
-	return nil, nil
+	return c.command(ctx, "/operator/v1/breakers/", bucket, "", cmd)
 }
 
 // Passthrough switches the break glass on or off.
-func (c *Client) Passthrough(ctx context.Context, cmd Command) (*Result, error) { return nil, nil }
+func (c *Client) Passthrough(ctx context.Context, cmd Command) (*Result, error) {
+	return c.command(ctx, "/operator/v1/passthrough", "", "", cmd)
+}
 
 // Reload makes the gateway read its configuration again. Only Reason of cmd
 // applies.
-func (c *Client) Reload(ctx context.Context, cmd Command) (*Result, error) { return nil, nil }
+func (c *Client) Reload(ctx context.Context, cmd Command) (*Result, error) {
+	return c.command(ctx, "/operator/v1/reload", "", "", cmd)
+}
 
-// Healthz asks whether the process answers at all.
-func (c *Client) Healthz(ctx context.Context) error { return nil }
+// Healthz asks whether the process answers at all. It needs no token.
+func (c *Client) Healthz(ctx context.Context) error {
+	res, _, err := c.do(ctx, http.MethodGet, "/healthz", nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxErrorBody))
+	return nil
+}
+
+func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
+	res, _, err := c.do(ctx, http.MethodGet, path, q, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	return decode[T](c, res)
+}
+
+// command posts cmd to prefix + name + suffix.
+func (c *Client) command(ctx context.Context, prefix, name, suffix string, cmd Command) (*Result, error) {
+	path := prefix
+	if strings.HasSuffix(prefix, "/") {
+		if name == "" || name == "." || name == ".." {
+			return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is not a name", name), HTTPStatus: http.StatusUnprocessableEntity}
+		}
+		path += url.PathEscape(name) + suffix
+	}
+	body, err := json.Marshal(cmd)
+	if err != nil {
+		return nil, err
+	}
+	res, sent, err := c.do(ctx, http.MethodPost, path, nil, body, nil)
+	if err == nil {
+		defer res.Body.Close()
+		var r *Result
+		if r, err = decode[Result](c, res); err == nil {
+			return r, nil
+		}
+	}
+	if u, ok := errors.AsType[*UnreachableError](err); ok && sent {
+		u.MayHaveHappened = true
+		u.Hint = "it is not known whether the command took effect: look at the state before you repeat it"
+	}
+	return nil, err
+}
+
+// do sends one request. A success comes back with its body open; anything else
+// is an error and nothing is open. sent says that the request, or some of it,
+// went out.
+func (c *Client) do(ctx context.Context, method, path string, q url.Values, body []byte, h http.Header) (res *http.Response, sent bool, err error) {
+	u := c.base.JoinPath() // a copy
+	p, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, false, err
+	}
+	u.Path, u.RawPath, u.RawQuery = c.base.Path+p, c.base.Path+path, q.Encode()
+
+	var wrote atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { wrote.Store(true) },
+	})
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, false, err
+	}
+	for k, v := range c.header {
+		req.Header[k] = v
+	}
+	for k, v := range h {
+		req.Header[k] = v
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err = c.http.Do(req)
+	if err != nil {
+		return nil, wrote.Load(), c.unreachable(ctx, err)
+	}
+	if res.StatusCode/100 != 2 {
+		defer res.Body.Close()
+		return nil, true, c.refusal(res)
+	}
+	return res, true, nil
+}
+
+func decode[T any](c *Client, res *http.Response) (*T, error) {
+	var v T
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		return nil, c.notGateway(res)
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.unreachable(res.Request.Context(), fmt.Errorf("the answer broke off: %w", err))
+	}
+	if len(b) > maxAnswer {
+		return nil, &UnreachableError{Target: c.target, Err: fmt.Errorf("the answer is over %d bytes", maxAnswer)}
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, &UnreachableError{Target: c.target, Err: fmt.Errorf("the answer is not understood: %w", err), Hint: "gateway and console may be of different versions"}
+	}
+	return &v, nil
+}
+
+// refusal reads the answer of a request that did not succeed.
+func (c *Client) refusal(res *http.Response) error {
+	b, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+	e := &Error{}
+	if json.Unmarshal(b, e) != nil || e.Code == "" {
+		return c.notGateway(res)
+	}
+	e.HTTPStatus = res.StatusCode
+	return e
+}
+
+func (c *Client) notGateway(res *http.Response) error {
+	return &UnreachableError{
+		Target: c.target,
+		Err:    fmt.Errorf("it answered %d as %q, which no operator API does", res.StatusCode, res.Header.Get("Content-Type")),
+		Hint:   "this may be the address for clients, or a proxy: name operator.listen or the socket",
+	}
+}

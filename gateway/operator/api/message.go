@@ -37,3 +37,6 @@ const (
 	StreamHello   = "hello"
 	StreamDropped = "dropped"
 )
+
+// KindDecision is the Event field of a Decision and its SSE event name.
+const KindDecision = "model_route_selected"

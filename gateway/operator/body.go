@@ -1,0 +1,204 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"failback/gateway/decision"
+	"failback/gateway/operator/api"
+)
+
+const (
+	maxOrder = 64
+	maxFor   = 24 * time.Hour
+	// What an override lasts if the command does not say.
+	defaultForced      = "1h"
+	defaultPassthrough = "30m"
+)
+
+// fields are the fields of a Command that mean something to an action. Any
+// other is refused: whoever sent it believes that it does something.
+var fields = map[string][]string{
+	actionShare:       {"share", "undo", "revision", "reason", "override"},
+	actionBreaker:     {"action", "for", "reason"},
+	actionPassthrough: {"action", "for", "order", "reason"},
+	actionReload:      {"reason"},
+}
+
+// readCommand reads and checks the body of a command. What could be read is
+// returned with the error too, for the audit.
+func readCommand(w http.ResponseWriter, r *http.Request, action, target string) (c api.Command, refused *api.Error) {
+	if r.URL.RawQuery != "" {
+		return c, invalid("a command takes no parameters in its address")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			e := invalid("the command is over %d bytes", maxBody)
+			e.HTTPStatus = http.StatusRequestEntityTooLarge
+			return c, e
+		}
+		return c, invalid("the command did not arrive whole")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if b = bytes.TrimSpace(b); len(b) == 0 {
+		b = []byte("{}")
+	}
+	if e := checkFields(b, fields[action]); e != nil {
+		_ = json.Unmarshal(b, &c)
+		return c, e
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return c, invalid("%s: a %s does not fit there", t.Field, t.Value)
+		}
+		return c, invalid("the command is not understood")
+	}
+	return c, check(&c, action, target)
+}
+
+// checkFields makes sure that b is one JSON object with known fields, each
+// given once.
+func checkFields(b []byte, known []string) *api.Error {
+	if !json.Valid(b) || b[0] != '{' {
+		return invalid("the command is not a JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if _, err := d.Token(); err != nil {
+		return invalid("the command is not a JSON object")
+	}
+	var seen []string
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return invalid("the command is not a JSON object")
+		}
+		name = cutText(name, 64)
+		switch {
+		case !slices.Contains(known, name):
+			e := invalid("field %q means nothing to this command", name)
+			e.Hint = "known are " + join(known)
+			return e
+		case slices.Contains(seen, name):
+			return invalid("field %q is given twice", name)
+		}
+		seen = append(seen, name)
+		var skip json.RawMessage
+		if err := d.Decode(&skip); err != nil {
+			return invalid("the command is not a JSON object")
+		}
+	}
+	return nil
+}
+
+// check tests c and fills in its defaults.
+func check(c *api.Command, action, target string) *api.Error {
+	if len(target) > maxNameLength {
+		return invalid("the name is over %d bytes", maxNameLength)
+	}
+	if len(c.Reason) > maxReasonLength {
+		return invalid("the reason is over %d bytes", maxReasonLength)
+	}
+	switch action {
+	case actionShare:
+		return checkShare(c)
+	case actionBreaker:
+		if _, ok := decision.ParseBucket(target); !ok {
+			e := invalid("%q is no bucket", target)
+			e.Hint = "a bucket is upstream:capability, the capability one of " + join(decision.Capabilities)
+			return e
+		}
+		switch c.Action {
+		case "auto":
+			if c.For != "" {
+				return invalid("auto lasts until it is changed: it takes no for")
+			}
+			return nil
+		case "open", "close":
+			return checkFor(c, defaultForced)
+		}
+		return invalid("action %q is not open, close or auto", cutText(c.Action, 64))
+	case actionPassthrough:
+		return checkPassthrough(c)
+	}
+	return nil
+}
+
+func checkShare(c *api.Command) *api.Error {
+	switch {
+	case c.Undo && c.Share != nil:
+		return invalid("undo puts back the former share: it takes no share")
+	case c.Undo && c.Override:
+		return invalid("undo is an override by itself: it takes none")
+	case !c.Undo && c.Share == nil:
+		return invalid("share or undo is missing")
+	case c.Share != nil && (*c.Share < 0 || *c.Share > 100):
+		return invalid("share %d is not a percentage", *c.Share)
+	case c.Override && strings.TrimSpace(c.Reason) == "":
+		return invalid("an override needs a reason")
+	}
+	return nil
+}
+
+func checkPassthrough(c *api.Command) *api.Error {
+	switch c.Action {
+	case "on":
+		switch {
+		case len(c.Order) == 0:
+			return invalid("order is missing: which upstreams, in which order")
+		case len(c.Order) > maxOrder:
+			return invalid("order names over %d upstreams", maxOrder)
+		}
+		for i, name := range c.Order {
+			if name == "" || len(name) > maxNameLength {
+				return invalid("order holds what is no name")
+			}
+			if slices.Contains(c.Order[:i], name) {
+				return invalid("order names %q twice", name)
+			}
+		}
+		return checkFor(c, defaultPassthrough)
+	case "off":
+		if len(c.Order) > 0 || c.For != "" {
+			return invalid("off takes no order and no for")
+		}
+		return nil
+	}
+	return invalid("action %q is not on or off", cutText(c.Action, 64))
+}
+
+func checkFor(c *api.Command, def string) *api.Error {
+	if c.For == "" {
+		c.For = def
+	}
+	d, err := time.ParseDuration(c.For)
+	if err != nil || d <= 0 || d > maxFor {
+		e := invalid("for %q is not a time up to %v", cutText(c.For, 64), maxFor)
+		e.Hint = "write it as 30m or 1h"
+		return e
+	}
+	return nil
+}
+
+// cutText returns s, or its first n bytes at most, as valid UTF-8.
+func cutText(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,175 @@
+package operator
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"runtime"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// roleOpen is the role of routes that need no identity.
+const roleOpen = "open"
+
+const apiPrefix = "/operator/v1/"
+
+// route is one line of the API. docs/api.md has the same lines.
+type route struct {
+	method, path string
+	role         string // open, viewer or operator
+	action       string // of a command, which Server.command handles; else empty
+	handle       func(*Server, http.ResponseWriter, *http.Request, identity)
+}
+
+// table lists every route. A POST is a command: it is audited, whatever comes
+// of it.
+func table() []route {
+	return []route{
+		{"GET", "/healthz", roleOpen, "", (*Server).getHealthz},
+		{"GET", "/metrics", roleOpen, "", (*Server).getMetrics},
+		{"GET", apiPrefix + "state", api.RoleViewer, "", (*Server).getState},
+		{"GET", apiPrefix + "decisions", api.RoleViewer, "", (*Server).getDecisions},
+		{"GET", apiPrefix + "events", api.RoleViewer, "", (*Server).getEvents},
+		{"GET", apiPrefix + "audit", api.RoleViewer, "", (*Server).getAudit},
+		{"GET", apiPrefix + "debug/pprof/{profile...}", api.RoleOperator, "", (*Server).getProfile},
+		{"POST", apiPrefix + "upstreams/{upstream}/share", api.RoleOperator, actionShare, nil},
+		{"POST", apiPrefix + "breakers/{bucket}", api.RoleOperator, actionBreaker, nil},
+		{"POST", apiPrefix + "passthrough", api.RoleOperator, actionPassthrough, nil},
+		{"POST", apiPrefix + "reload", api.RoleOperator, actionReload, nil},
+	}
+}
+
+// routes builds the handler of all routes and of what is none.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range table() {
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, rt) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.serve(w, r, route{role: api.RoleViewer, handle: func(s *Server, w http.ResponseWriter, r *http.Request, id identity) {
+			s.noRoute(mux, w, r, id)
+		}})
+	})
+	return mux
+}
+
+// ServeHTTP serves one request. A panic ends the request alone.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		s.o.Log(fmt.Sprintf("operator API: panic in %s %s: %v at %s", r.Method, r.Pattern, p, panicSite()))
+		s.refuse(w, &api.Error{Code: api.CodeFailed, Message: "internal error", Hint: "the gateway's log says more"})
+	}()
+	s.handler.ServeHTTP(w, r)
+}
+
+// serve lets r through to rt if its caller may use it.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
+	if rt.role == roleOpen {
+		rt.handle(s, w, r, nobody)
+		return
+	}
+	isCommand := r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, apiPrefix)
+	id, refused := s.identify(r)
+	if refused != nil {
+		if isCommand {
+			s.auditAnonymous(r, rt, refused)
+		}
+		s.refuse(w, refused)
+		return
+	}
+	s.sessions.seen(r.Header.Get(api.SessionHeader), id.name, s.o.Instance, isCommand, time.Now())
+	if rt.role == api.RoleOperator && id.role != api.RoleOperator && rt.action == "" {
+		s.refuse(w, forbidden(id))
+		return
+	}
+	if rt.action != "" {
+		s.command(w, r, id, rt.action)
+		return
+	}
+	rt.handle(s, w, r, id)
+}
+
+func forbidden(id identity) *api.Error {
+	return &api.Error{Code: api.CodeForbidden, Message: "this needs the role operator", Hint: id.readOnlyWhy}
+}
+
+// noRoute answers what no route matches.
+func (s *Server) noRoute(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, id identity) {
+	e := &api.Error{Code: api.CodeNotFound, Message: "there is no such path", Hint: "gateway and console may be of different versions"}
+	var allow []string
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		probe := r.Clone(r.Context())
+		probe.Method = m
+		if _, pattern := mux.Handler(probe); pattern != "/" {
+			allow = append(allow, m)
+		}
+	}
+	if len(allow) > 0 {
+		w.Header().Set("Allow", strings.Join(allow, ", "))
+		e = &api.Error{Code: api.CodeInvalid, Message: "this path takes " + strings.Join(allow, ", ") + " only", HTTPStatus: http.StatusMethodNotAllowed}
+	}
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, apiPrefix) {
+		s.auditRefused(entryOf(r, id, actionUnknown, r.URL.Path), e)
+	}
+	s.refuse(w, e)
+}
+
+func (s *Server) getHealthz(w http.ResponseWriter, _ *http.Request, _ identity) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request, _ identity) {
+	if s.o.Metrics == nil {
+		s.refuse(w, &api.Error{Code: api.CodeNotFound, Message: "there are no metrics"})
+		return
+	}
+	s.o.Metrics.ServeHTTP(w, r)
+}
+
+// getProfile serves the profiles of net/http/pprof but for the command line,
+// which may hold secrets.
+func (s *Server) getProfile(w http.ResponseWriter, r *http.Request, _ identity) {
+	r2 := r.Clone(r.Context())
+	name := r.PathValue("profile")
+	r2.URL.Path = "/debug/pprof/" + name
+	switch name {
+	case "profile":
+		pprof.Profile(w, r2)
+	case "trace":
+		pprof.Trace(w, r2)
+	case "symbol":
+		pprof.Symbol(w, r2)
+	case "cmdline":
+		s.refuse(w, &api.Error{Code: api.CodeNotFound, Message: "there is no such path"})
+	default:
+		pprof.Index(w, r2)
+	}
+}
+
+// panicSite is where the panic being recovered from came from.
+func panicSite() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for after := false; ; {
+		f, more := frames.Next()
+		if after && !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		after = after || f.Function == "runtime.gopanic"
+		if !more {
+			return "unknown"
+		}
+	}
+}
