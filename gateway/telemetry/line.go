@@ -1,0 +1,128 @@
+package telemetry
+
+import (
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"failback/gateway/decision"
+	"failback/gateway/operator/api"
+)
+
+// Meta is what every line says of its gateway.
+type Meta struct {
+	Version  string // of the program
+	Instance string
+}
+
+// The most bytes of text in a line that a client or an upstream chose: one
+// request must not fill a disk.
+const (
+	idRoom     = 128
+	codeRoom   = 64
+	detailRoom = 256
+	eventRoom  = 1024 // of an event, where it is the operators' own text
+)
+
+// Line renders a decision as the log and the operator API show it.
+func Line(d *decision.Decision, m Meta) api.Decision {
+	l := api.Decision{
+		Event:               string(decision.KindDecision),
+		Time:                d.Time,
+		RequestID:           cut(d.RequestID, idRoom),
+		TraceID:             cut(d.TraceID, idRoom),
+		Conversation:        cut(d.Conversation, idRoom),
+		Turn:                cut(d.Turn, idRoom),
+		OperationID:         cut(d.OperationID, idRoom),
+		StateVersion:        cut(d.StateVersion, idRoom),
+		TaskType:            d.Task,
+		Model:               d.Model,
+		Endpoint:            d.Endpoint,
+		Stream:              d.Stream,
+		PrimaryProvider:     d.Primary,
+		SelectedProvider:    d.Selected,
+		SelectedModel:       d.SelectedModel,
+		ResponseModel:       cut(d.ResponseModel, idRoom),
+		Substitute:          d.Substitute,
+		Route:               string(d.Route),
+		FallbackTriggered:   d.Fallback,
+		WorkflowStatus:      string(d.Status),
+		Reason:              string(d.Reason),
+		FailedProvider:      d.Failed,
+		Candidates:          make([]api.DecisionCandidate, len(d.Candidates)),
+		Attempts:            make([]api.DecisionAttempt, len(d.Attempts)),
+		FirstOutputMS:       msIf(d.FirstOutput, d.HasFirstOutput),
+		DurationMS:          ms(d.Duration),
+		RemainingDeadlineMS: ms(d.RemainingDeadline),
+		RetryTokens:         finite(d.RetryTokens),
+		HTTPStatus:          d.HTTPStatus,
+		ClientRetry:         d.ClientRetry,
+		ServiceVersion:      m.Version,
+		Instance:            m.Instance,
+	}
+	for i, c := range d.Candidates {
+		l.Candidates[i] = api.DecisionCandidate{
+			Provider: c.Provider, Model: c.Model, Weight: finite(c.Weight), Share: c.Share, Skipped: string(c.Skipped),
+		}
+	}
+	for i, a := range d.Attempts {
+		o := &a.Outcome
+		l.Attempts[i] = api.DecisionAttempt{
+			Provider: a.Provider, Region: a.Region, Capability: string(a.Capability),
+			Class: string(o.Class), Status: o.Status,
+			FirstOutputMS: msIf(o.FirstOutput, o.HasFirstOutput), DurationMS: ms(o.Duration),
+			UpstreamRequestID: cut(o.UpstreamRequestID, idRoom),
+			Code:              cut(o.Code, codeRoom), Detail: cut(o.Detail, detailRoom),
+		}
+	}
+	return l
+}
+
+// EventLine renders an event as the log and the operator API show it. Its Seq
+// is left to whoever numbers events.
+func EventLine(e decision.Event) api.Event {
+	return api.Event{
+		Event: string(e.Kind), Time: e.Time, Provider: e.Provider, Region: e.Region,
+		Capability: string(e.Capability), Model: e.Model, From: e.From, To: e.To, Reason: e.Reason,
+		Detail: cut(e.Detail, eventRoom), By: cut(e.By, idRoom), Why: cut(e.Why, eventRoom), Action: e.Action, Result: e.Result, Revision: e.Revision,
+	}
+}
+
+// ms is d in milliseconds, exact to the microsecond.
+func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond).Microseconds()) / 1000 }
+
+func msIf(d time.Duration, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	v := ms(d)
+	return &v
+}
+
+// finite replaces what JSON has no word for by 0.
+func finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return f
+}
+
+// cut shortens s to at most room bytes, at the border of a character, and
+// marks it.
+func cut(s string, room int) string {
+	if len(s) <= room {
+		return s
+	}
+	const mark = "…"
+	end := room - len(mark)
+	for range utf8.UTFMax - 1 {
+		if utf8.RuneStart(s[end]) {
+			break
+		}
+		end--
+	}
+	s = s[:end]
+	// A copy, so that a line which is kept does not keep the whole.
+	return strings.Clone(s) + mark
+}
