@@ -27,14 +27,15 @@ type Finish struct {
 	Last decision.Reason
 	// Attempted: something was sent to an upstream.
 	Attempted bool
-	// PrimaryFailed: the primary was attempted and failed before the last attempt.
-	PrimaryFailed bool
 	// PolicyRefused: a candidate stood by whom policy did not allow.
 	PolicyRefused bool
 }
 
 // End says what a request that stopped as f came to.
 func End(t Terms, f Finish) Ending {
+	if f.Attempted && CallersMistake(decision.Class(f.Last)) {
+		return Ending{Status: decision.Rejected}
+	}
 	switch decision.Class(f.Last) {
 	case decision.ClientGone:
 		return Ending{Status: decision.Cancelled, HTTPStatus: StatusClientGone, Code: "client_gone", Message: "the client closed the request"}
@@ -42,10 +43,6 @@ func End(t Terms, f Finish) Ending {
 		return Ending{
 			Status: decision.Cancelled, HTTPStatus: http.StatusGatewayTimeout, Code: "caller_deadline",
 			Message: "the request's own deadline passed before an answer was complete",
-		}
-	case decision.InvalidRequest, decision.ContentFilter, decision.ContextLength:
-		if f.Attempted && !f.PrimaryFailed {
-			return Ending{Status: decision.Rejected}
 		}
 	case decision.Internal:
 		return Ending{
@@ -69,6 +66,25 @@ func End(t Terms, f Finish) Ending {
 		e.Message, e.Retryable = "no upstream may answer this request now; it needs a person, and none could be assigned", false
 	}
 	return e
+}
+
+// CallersMistake reports whether an answer of this class is about the request
+// itself, so that its status and body go back to the caller unchanged.
+func CallersMistake(c decision.Class) bool {
+	switch c {
+	case decision.InvalidRequest, decision.ContentFilter, decision.ContextLength:
+		return true
+	}
+	return false
+}
+
+// Broken is what an answer comes to that broke off after output was relayed:
+// all that can still be said is one error event.
+func Broken(s decision.Status) Ending {
+	return Ending{
+		Status: s, HTTPStatus: http.StatusBadGateway, Code: "stream_interrupted",
+		Message: "the upstream's answer ended early; what was received is incomplete",
+	}
 }
 
 // StatusClientGone is what is recorded for a client that left; nobody receives it.

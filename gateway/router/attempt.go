@@ -1,0 +1,262 @@
+package router
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"failback/gateway/breaker"
+	"failback/gateway/decision"
+	"failback/gateway/upstream"
+)
+
+// latencyMargin is what is added to a measured p99 before it limits anything.
+const latencyMargin = 1.5
+
+// unmeasured stands for p99 × 1.5 of a bucket without samples when a caller's
+// own limit cuts an attempt: below it the cut says nothing of the bucket.
+const unmeasured = 20 * time.Second
+
+// limits are the time bounds of one attempt.
+type limits struct {
+	firstOutput time.Duration // streams; 0: none
+	whole       time.Duration // unary and held answers; 0: none
+	// watchdog: firstOutput is a failover limit, not the end of the request's time.
+	watchdog bool
+	// neutral: a cut says nothing of the bucket, since only the caller's own
+	// deadline made it this short.
+	neutral bool
+}
+
+// limitsFor gives s its fair part of what is left of the deadline, bounded by
+// the watchdogs while somebody else is left.
+func (run *run) limitsFor(s *standing) limits {
+	left := max(run.remaining(), time.Millisecond)
+	n := run.remainingCandidates(s)
+	stream := run.q.Facts.Stream && !run.q.Held()
+	group := s.Group(run.q.Needs)
+	var p99 time.Duration
+	var known bool
+	if stream {
+		p99, known = group.FirstOutputP99(s.Model)
+	} else {
+		p99, known = group.WholeP99(s.Model)
+	}
+	usual := time.Duration(float64(p99) * latencyMargin)
+
+	part := left
+	if n > 1 {
+		part = left / time.Duration(n)
+		if known {
+			part = min(max(part, usual), left)
+		}
+	}
+	l := limits{}
+	limit := part
+	if n > 1 {
+		switch {
+		case !stream:
+			if guard := max(s.Upstream.UnaryFloor, usual); guard < limit {
+				limit = guard
+			}
+		case s.Upstream.WatchdogOff:
+			l.watchdog = true
+		default:
+			guard := s.Upstream.Ceiling
+			if known {
+				guard = min(max(usual, s.Upstream.Floor), s.Upstream.Ceiling)
+			}
+			limit, l.watchdog = min(limit, guard), true
+		}
+	}
+	if run.callersLimit && limit == part {
+		if !known {
+			usual = unmeasured
+		}
+		l.neutral = limit < usual
+	}
+	if stream {
+		l.firstOutput = limit
+	} else {
+		l.whole = limit
+	}
+	return l
+}
+
+// attempt makes one exchange with s, whose permit is held, and books its end.
+func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
+	q, d, h := run.q, run.d, &run.held
+	run.attempts++
+	s.asked = true
+	run.primaryFailed = run.primaryFailed || !s.primary && run.askedPrimary()
+	key, _ := s.Upstream.Client.PickKey(s.keys)
+	s.keys |= key.Bit()
+	l := run.limitsFor(s)
+	d.Attempts = append(d.Attempts, decision.Attempt{
+		Provider:   s.Upstream.Name,
+		Region:     s.Upstream.Region,
+		Model:      s.Model,
+		Capability: q.Needs.MostSpecific(),
+		Backoff:    run.waited,
+		Started:    time.Since(q.Accepted),
+	})
+	call := &upstream.Call{
+		Endpoint:    q.Endpoint,
+		Header:      q.Header,
+		Body:        q.Body,
+		ModelStart:  q.Facts.ModelStart,
+		ModelEnd:    q.Facts.ModelEnd,
+		Model:       s.Model,
+		Stream:      q.Facts.Stream,
+		Hold:        q.Held(),
+		MaxHeld:     run.plan.MaxHeldBytes,
+		Key:         key,
+		FirstOutput: l.firstOutput,
+		Whole:       l.whole,
+		Begin:       func(status int, header http.Header) error { return run.begin(s, status, header) },
+		Write:       run.write,
+		Buffers:     q.Buffers,
+	}
+	if h.permit != nil {
+		call.OnOutput = h.permit.Output
+	}
+	stop := run.drainAfterClient()
+	o := s.Upstream.Client.Attempt(h.ctx, call)
+	stop()
+	if o.Class == decision.FirstOutputTimeout && !l.watchdog {
+		o.Class = decision.AttemptTimeout
+	}
+	booked := o
+	if l.neutral && isTimeout(o.Class) && !o.Relayed {
+		booked.Class = decision.CallerDeadline
+		if run.remaining() <= 0 {
+			o.Class = decision.CallerDeadline
+		}
+	}
+	d.Attempts[len(d.Attempts)-1].Outcome = o
+	run.outcome, run.errorAnswer, run.counted = o, call.ErrorAnswer, countsAgainstBucket(booked)
+	report := run.book(s, key, booked)
+	run.giveBack(o.InputTokens + o.OutputTokens)
+	return o, report
+}
+
+// book tells everyone who keeps state of s how the attempt ended.
+func (run *run) book(s *standing, key upstream.Key, o decision.Outcome) breaker.Report {
+	switch o.Class.Blame() {
+	case decision.OfCredential:
+		run.router.Book.Failed(s.Upstream.Client, key, o.Class)
+	case decision.OfUpstreamModel:
+		s.Upstream.Client.CoolModel(s.Model, o.Class, o.RetryAfter)
+	case decision.OfUs:
+		run.router.alarm("upstream " + s.Upstream.Name + ": " + string(o.Class) + ": " + o.Detail)
+	default:
+		if o.NamesModel {
+			s.Upstream.Client.CoolModel(s.Model, o.Class, o.RetryAfter)
+		}
+	}
+	if o.Class == decision.OK {
+		run.router.Book.OK(s.Upstream.Client, key)
+		run.router.Bindings.Put(o.ResponseID, s.Upstream.Name)
+	}
+	if run.held.permit == nil {
+		return breaker.Report{}
+	}
+	report := run.held.permit.Done(o)
+	if run.counted && !report.Open {
+		if next := run.other(s); next != nil {
+			group := s.Group(run.q.Needs)
+			if group.TripByWeight(s.Model, s.Weight, next.Group(run.q.Needs).Effective(next.Model, next.Weight)) {
+				report.Open = true
+			}
+		}
+	}
+	return report
+}
+
+// begin starts the client's answer with what is known now.
+func (run *run) begin(s *standing, status int, h http.Header) error {
+	run.selected(s)
+	if run.unread() {
+		return nil
+	}
+	return run.out.Begin(status, h, run.d)
+}
+
+func (run *run) write(p []byte) error {
+	if !run.d.HasFirstOutput {
+		run.d.HasFirstOutput = true
+		run.d.FirstOutput = time.Since(run.q.Accepted)
+	}
+	if run.unread() {
+		return nil
+	}
+	return run.out.Write(p)
+}
+
+// attemptContext is what an attempt runs under: the client's, or one that
+// outlives the client where its answer is to be read to the end.
+func (run *run) attemptContext() context.Context {
+	if run.plan.Drains > 0 {
+		return context.WithoutCancel(run.ctx)
+	}
+	return run.ctx
+}
+
+// unread: the client left, and the attempt runs on without it.
+func (run *run) unread() bool { return run.plan.Drains > 0 && run.ctx.Err() != nil }
+
+// drainAfterClient lets the attempt at hand run on when the client leaves, if
+// there is room for one more such; else it ends with the client. The returned
+// function must be called when the attempt is over.
+func (run *run) drainAfterClient() (over func()) {
+	if run.plan.Drains == 0 {
+		return func() {}
+	}
+	drains, cancel, limit := &run.router.drains, run.held.cancel, run.plan.Drains
+	left := make(chan struct{})
+	stop := context.AfterFunc(run.ctx, func() {
+		defer close(left)
+		if drains.Add(1) > limit {
+			cancel(upstream.ErrClientGone)
+		}
+	})
+	return func() {
+		if !stop() {
+			<-left
+			drains.Add(-1)
+		}
+	}
+}
+
+// move returns the function that gives an attempt up when its bucket opens.
+func (run *run) move(cancel context.CancelCauseFunc) func() {
+	return func() { cancel(upstream.ErrMoved) }
+}
+
+// jitter is full jitter: anything up to base·2^n, at most limit.
+func jitter(base, limit time.Duration, n int) time.Duration {
+	d := limit
+	if n < 16 && base<<n < limit {
+		d = base << n
+	}
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// sleep waits for d and reports true, or false as soon as ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,299 @@
+package router
+
+import (
+	"context"
+
+	"failback/gateway/breaker"
+	"failback/gateway/decision"
+	"failback/gateway/policy"
+)
+
+// manner is how strictly a candidate's state is read.
+type manner uint8
+
+const (
+	strictly manner = iota
+	// lastResort: nobody else may serve the request, so openings that only
+	// mean "others are better" are passed.
+	lastResort
+	// overflowing: nobody else may serve it, so it may go beyond the share of
+	// an upstream that is coming back.
+	overflowing
+	// waiting: nobody else may serve it, so it may wait for room in a ramp.
+	waiting
+)
+
+// held is what a candidate granted for one attempt.
+type held struct {
+	permit  *breaker.Permit
+	first   breaker.Permit // backs permit of the first attempt
+	used    bool           // first is used
+	limit   func(tokens int)
+	counted *Upstream
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+}
+
+// next takes the first candidate that may be asked now, with all that it must
+// grant, or returns nil.
+func (run *run) next() *standing {
+	for i := range run.order {
+		s := &run.order[i]
+		if s.left {
+			continue
+		}
+		why := run.rules(s)
+		if why == "" {
+			why = run.take(s, strictly)
+		}
+		if why == "" {
+			s.skipped = ""
+			return s
+		}
+		run.skip(s, why)
+	}
+	for _, how := range [...]manner{lastResort, overflowing, waiting} {
+		for i := range run.order {
+			s := &run.order[i]
+			if s.left || !how.helps(run, s) || run.rules(s) != "" || run.take(s, how) != "" {
+				continue
+			}
+			s.skipped = ""
+			run.overflow = how == overflowing
+			return s
+		}
+	}
+	return nil
+}
+
+// helps reports whether reading s's state this way could change why it was skipped.
+func (m manner) helps(run *run, s *standing) bool {
+	switch m {
+	case lastResort:
+		switch s.skipped {
+		case decision.Weight, decision.RetryBudget, decision.Slow, decision.Capacity:
+			return true
+		}
+	case overflowing:
+		if s.skipped == decision.TrafficShare {
+			share := run.router.Traffic.Share(s.Upstream.Name)
+			return share > 0 && share < 100
+		}
+	case waiting:
+		return s.skipped == decision.Capacity
+	}
+	return false
+}
+
+// skip notes why s was passed by.
+func (run *run) skip(s *standing, why decision.Reason) {
+	if s.skipped == why {
+		return
+	}
+	s.skipped = why
+	if s.primary && run.primaryReason == "" {
+		run.primaryReason = why
+	}
+	switch why {
+	case decision.NotAllowed:
+		run.policyRefused = true
+	case decision.DataZone, decision.NoCapability, decision.Passthrough:
+	default:
+		run.last = why
+		run.causes = append(run.causes, policy.Cause{Reason: why, AtPrimary: s.primary})
+		return
+	}
+	if run.last == "" {
+		run.last = why
+	}
+}
+
+// rules says why the request's terms, or what happened to it so far, rule s out.
+func (run *run) rules(s *standing) decision.Reason {
+	if s.terms != "" {
+		return s.terms
+	}
+	if s.primary && len(run.d.Attempts) == 0 {
+		return ""
+	}
+	for _, c := range run.causes {
+		if v := policy.MayFallback(run.q.Terms, c, run.stage, s.facts(s.primary)); !v.Allowed {
+			return v.Reason
+		}
+	}
+	return ""
+}
+
+// take takes from s all that it must grant before it may be asked; on a
+// refusal it holds nothing and says why.
+func (run *run) take(s *standing, how manner) decision.Reason {
+	if why := run.closed(s, how); why != "" {
+		return why
+	}
+	elsewhere := how == strictly && run.elsewhere(s)
+	u := s.Upstream
+	if limit := run.plan.UpstreamInflight; limit > 0 && elsewhere && u.Inflight.Load() >= limit {
+		return decision.Capacity
+	}
+	release, ok := u.Client.Limit(run.q.estimatedTokens())
+	if !ok {
+		return decision.Capacity
+	}
+	h := &run.held
+	h.limit = release
+	h.ctx, h.cancel = context.WithCancelCause(run.attemptContext())
+	if run.pass == nil {
+		if why := run.admit(s, how, elsewhere); why != "" {
+			run.giveBack(0)
+			return why
+		}
+	}
+	u.Inflight.Add(1)
+	h.counted = u
+	return ""
+}
+
+// admit asks the buckets that guard s.
+func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
+	h := &run.held
+	p := &h.first
+	if h.used {
+		p = new(breaker.Permit)
+	}
+	ask := run.askFor(s, how, elsewhere)
+	ask.Deadline = run.deadline
+	if elsewhere && run.mayMoveOn(s) {
+		ask.OnOpen = run.move(h.cancel)
+	}
+	group := s.Group(run.q.Needs)
+	why := group.Acquire(p, ask)
+	if why == decision.Capacity && how == waiting {
+		why = group.Wait(run.ctx, p, ask, min(s.Upstream.Patience, run.plan.MaxWait-run.waited, run.remaining()))
+	}
+	if why != "" {
+		return why
+	}
+	h.permit, h.used = p, true
+	return ""
+}
+
+func (run *run) askFor(s *standing, how manner, elsewhere bool) breaker.Ask {
+	return breaker.Ask{
+		Model:      s.Model,
+		Stream:     run.q.Facts.Stream,
+		Elsewhere:  elsewhere,
+		LastResort: how == lastResort || how == waiting,
+	}
+}
+
+// closed says why s's own state rules it out before its buckets are asked.
+func (run *run) closed(s *standing, how manner) decision.Reason {
+	if run.pass != nil {
+		return ""
+	}
+	share := run.router.Traffic
+	name := s.Upstream.Name
+	switch {
+	case run.q.Terms.Bound:
+		if share.Share(name) == 0 {
+			return decision.TrafficShare
+		}
+	case how != overflowing && !share.Admits(name, run.q.Conversation, run.q.ID):
+		return decision.TrafficShare
+	}
+	if _, why := s.Upstream.Client.PickKey(s.keys); why != "" {
+		return why
+	}
+	if class, cooling := s.Upstream.Client.ModelCooling(s.Model); cooling {
+		return decision.ReasonOf(class)
+	}
+	return ""
+}
+
+// elsewhere reports whether another candidate than s may serve the request
+// and admits it now.
+func (run *run) elsewhere(s *standing) bool {
+	return run.other(s) != nil
+}
+
+// other returns the first candidate besides s that may serve the request and
+// admits it now.
+func (run *run) other(s *standing) *standing {
+	for i := range run.order {
+		o := &run.order[i]
+		if o.Candidate == s.Candidate || o.left || run.rules(o) != "" || run.closed(o, strictly) != "" {
+			continue
+		}
+		if run.pass != nil || o.Group(run.q.Needs).Check(run.askFor(o, strictly, false)) == "" {
+			return o
+		}
+	}
+	return nil
+}
+
+// mayMoveOn: an attempt on s that waits for output may be given up for
+// another candidate although it may have been processed.
+func (run *run) mayMoveOn(s *standing) bool {
+	cause := policy.Cause{Reason: decision.BreakerOpen, AtPrimary: s.primary}
+	o := run.other(s)
+	return o != nil && policy.MayFallback(run.q.Terms, cause, policy.Sent, o.facts(o.primary)).Allowed
+}
+
+// manner returns how s is to be read when it is asked again.
+func (run *run) manner(s *standing) manner {
+	if run.elsewhere(s) {
+		return strictly
+	}
+	if run.overflow {
+		return overflowing
+	}
+	return lastResort
+}
+
+// nextKind says who could take the request if s is left.
+func (run *run) nextKind(s *standing) policy.Next {
+	o := run.other(s)
+	switch {
+	case o == nil:
+		return policy.NoNext
+	case o.Substitute:
+		return policy.NextSubstitute
+	}
+	return policy.NextSame
+}
+
+// remainingCandidates counts those that may still be tried, s included.
+func (run *run) remainingCandidates(s *standing) int {
+	n := 1
+	for i := range run.order {
+		o := &run.order[i]
+		if o.Candidate == s.Candidate || o.left || run.rules(o) != "" || run.closed(o, strictly) != "" {
+			continue
+		}
+		if run.pass != nil || o.Group(run.q.Needs).Check(run.askFor(o, strictly, false)) == "" {
+			n++
+		}
+	}
+	return min(n, 1+run.plan.MaxSwitches-run.switches, 1+run.plan.Attempts-run.attempts)
+}
+
+// giveBack returns whatever the last candidate granted. It may be called at
+// any time, and more than once.
+func (run *run) giveBack(tokens int) {
+	h := &run.held
+	if h.permit != nil {
+		h.permit.Release()
+	}
+	if h.limit != nil {
+		h.limit(tokens)
+		h.limit = nil
+	}
+	if h.counted != nil {
+		h.counted.Inflight.Add(-1)
+		h.counted = nil
+	}
+	if h.cancel != nil {
+		h.cancel(nil)
+		h.cancel = nil
+	}
+}

@@ -1,0 +1,131 @@
+package router
+
+import (
+	"sync"
+	"time"
+
+	"failback/gateway/decision"
+)
+
+// retryWindow is how long first attempts fill the budget and draws empty it.
+const retryWindow = 10 * time.Second
+
+// RetryBudget bounds the attempts after the first of all requests together:
+// burst plus ratio × the first attempts of the last 10 s, less what was drawn
+// in that time. So a single failing provider is failed over freely, and a
+// retry storm is not. Its methods may be called concurrently.
+type RetryBudget struct {
+	epoch time.Time // what slots are counted from
+
+	mu sync.Mutex // guards everything that follows
+
+	ratio, burst float64
+	slots        [retrySlots]retrySlot
+}
+
+const (
+	retrySlots   = 20
+	retrySlotLen = retryWindow / retrySlots
+)
+
+type retrySlot struct {
+	n      int64 // which slot of time since start this is
+	firsts int
+	draws  int
+	by     map[decision.Bucket]int
+}
+
+// NewRetryBudget returns a full budget.
+func NewRetryBudget(ratio, burst float64) *RetryBudget {
+	return &RetryBudget{epoch: time.Now(), ratio: ratio, burst: burst}
+}
+
+// Configure changes its size; what was drawn stays drawn.
+func (b *RetryBudget) Configure(ratio, burst float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ratio, b.burst = ratio, burst
+}
+
+// First notes the first attempt of a request.
+func (b *RetryBudget) First() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.slot(b.now()).firsts++
+}
+
+// Draw takes one attempt, made necessary by a failure of cause; counts says
+// whether that failure counts against the bucket. It reports whether there
+// was one to take.
+func (b *RetryBudget) Draw(cause decision.Bucket, counts bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.now()
+	if available, _ := b.available(n); available < 1 {
+		return false
+	}
+	s := b.slot(n)
+	s.draws++
+	if counts {
+		if s.by == nil {
+			s.by = make(map[decision.Bucket]int)
+		}
+		s.by[cause]++
+	}
+	return true
+}
+
+// Available returns what is left, and the size it is left of.
+func (b *RetryBudget) Available() (available, size float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.available(b.now())
+}
+
+// Worst returns the bucket whose failures drew most in the last 10 s, and how often.
+func (b *RetryBudget) Worst() (decision.Bucket, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.now()
+	sum := make(map[decision.Bucket]int)
+	for i := range b.slots {
+		if b.slots[i].n > n-retrySlots {
+			for k, v := range b.slots[i].by {
+				sum[k] += v
+			}
+		}
+	}
+	var worst decision.Bucket
+	most := 0
+	for k, v := range sum {
+		if v > most || v == most && k.String() < worst.String() {
+			worst, most = k, v
+		}
+	}
+	return worst, most
+}
+
+// available requires mu.
+func (b *RetryBudget) available(n int64) (float64, float64) {
+	firsts, draws := 0, 0
+	for i := range b.slots {
+		if s := &b.slots[i]; s.n > n-retrySlots {
+			firsts += s.firsts
+			draws += s.draws
+		}
+	}
+	size := b.burst + b.ratio*float64(firsts)
+	return max(size-float64(draws), 0), size
+}
+
+// slot requires mu.
+func (b *RetryBudget) slot(n int64) *retrySlot {
+	s := &b.slots[n%retrySlots]
+	if s.n != n {
+		*s = retrySlot{n: n}
+	}
+	return s
+}
+
+// now counts from 2·retrySlots so that a zero slot is always in the past.
+func (b *RetryBudget) now() int64 { return int64(time.Since(b.epoch)/retrySlotLen) + 2*retrySlots }

@@ -1,0 +1,329 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"failback/gateway/breaker"
+	"failback/gateway/decision"
+	"failback/gateway/policy"
+	"failback/gateway/traffic"
+	"failback/gateway/upstream"
+)
+
+// Router is the loop with what it shares between requests. All fields but
+// Alarm are required and must not be changed while requests run.
+type Router struct {
+	Breakers *breaker.Set
+	Traffic  *traffic.Table
+	Book     *upstream.Book
+	Budget   *RetryBudget
+	Bindings *Bindings
+	// Alarm is told of our own faults: a panic, an answer no rule names. Nil drops them.
+	Alarm func(detail string)
+
+	passthrough atomic.Pointer[Passthrough]
+	drains      atomic.Int64 // attempts that run on although their client left
+}
+
+// Route takes q to an end. It fills in d, whose identifying fields the caller
+// has set, and writes the answer to out if there is one; an error is left to
+// the caller to render from End. It blocks until the request is over, and
+// holds no permit, slot or goroutine afterwards.
+func (r *Router) Route(ctx context.Context, plan *Plan, q *Request, d *decision.Decision, out Answer) (end End) {
+	run := &run{router: r, plan: plan, q: q, d: d, out: out, ctx: ctx}
+	defer func() {
+		if p := recover(); p != nil {
+			r.alarm(fmt.Sprintf("panic while routing: %v\n%s", p, debug.Stack()))
+			run.outcome = decision.Outcome{Class: decision.Internal, Relayed: run.outcome.Relayed}
+			run.last = decision.ReasonOf(decision.Internal)
+			end = run.stop()
+		}
+		run.giveBack(0)
+		run.seal()
+	}()
+	run.prepare()
+	for {
+		s := run.next()
+		if s == nil {
+			return run.stop()
+		}
+		if run.ask(s) {
+			return run.finish(s)
+		}
+		if run.exhausted() {
+			return run.stop()
+		}
+	}
+}
+
+func (r *Router) alarm(detail string) {
+	if r.Alarm != nil {
+		r.Alarm(detail)
+	}
+}
+
+// run is one request on its way.
+type run struct {
+	router *Router
+	plan   *Plan
+	q      *Request
+	d      *decision.Decision
+	out    Answer
+	ctx    context.Context
+
+	order  []standing
+	inline [4]standing // backs order for the usual few candidates
+	pass   *Passthrough
+
+	deadline time.Time
+	// callersLimit: the deadline is the caller's or the task's own, not ours.
+	callersLimit bool
+
+	held held // what the candidate being asked granted
+
+	// What happened so far.
+	stage         policy.Stage
+	causes        []policy.Cause
+	last          decision.Reason // the last cause, the request's own terms aside
+	primaryReason decision.Reason // why the primary did not answer
+	primaryFailed bool
+	policyRefused bool
+	attempts      int // key rotation aside
+	switches      int
+	waited        time.Duration
+	free          bool // the next attempt draws nothing from the retry budget
+	freeMoveUsed  bool
+	resent        bool
+	overflow      bool
+	outcome       decision.Outcome // of the last attempt
+	counted       bool             // it counted against its bucket
+	errorAnswer   *upstream.Answer // of the last attempt
+}
+
+// standing is one candidate as it stands in this request.
+type standing struct {
+	*Candidate
+	primary bool
+	terms   decision.Reason // rules it out whatever happens; "" if nothing does
+	skipped decision.Reason
+	keys    uint64 // keys used, by index
+	asked   bool
+	left    bool
+	retried bool
+}
+
+func (run *run) prepare() {
+	q := run.q
+	limit := run.plan.Unary
+	if q.Facts.Stream && !q.Held() {
+		limit = run.plan.FirstOutput
+	}
+	for _, own := range [...]time.Duration{q.Terms.Task.Deadline, q.Deadline} {
+		if own > 0 && own < limit {
+			limit, run.callersLimit = own, true
+		}
+	}
+	run.deadline = q.Accepted.Add(limit)
+	run.order = run.inline[:0]
+	run.lineUp()
+	for i := range run.order {
+		if run.order[i].primary {
+			run.d.Primary = run.order[i].Upstream.Name
+		}
+	}
+	run.router.Traffic.ObserveOwn(run.d.Primary, q.Conversation)
+}
+
+// lineUp sets the order in which candidates are asked.
+func (run *run) lineUp() {
+	cs := run.q.Model.Lineup(run.q.Endpoint.Dialect()).Candidates
+	if len(run.q.BoundTo) > 0 {
+		// Where it is bound to is this request's primary: nobody else could
+		// ever have answered it.
+		run.q.Terms.Bound = true
+		run.add(run.boundTo(cs), true)
+		return
+	}
+	run.pass = run.router.Passthrough()
+	if run.pass == nil {
+		for i, c := range cs {
+			run.add(c, i == 0)
+		}
+		return
+	}
+	for _, name := range run.pass.Order {
+		for i, c := range cs {
+			if c.Upstream.Name == name {
+				run.add(c, i == 0)
+			}
+		}
+	}
+	for i, c := range cs {
+		if !run.pass.names(c.Upstream.Name) {
+			run.add(c, i == 0)
+			run.order[len(run.order)-1].terms = decision.Passthrough
+		}
+	}
+}
+
+// boundTo returns the candidate whose upstream knows what the request names;
+// an id nobody remembers belongs to the primary.
+func (run *run) boundTo(cs []*Candidate) *Candidate {
+	if name, ok := run.router.Bindings.Find(run.q.BoundTo); ok {
+		for _, c := range cs {
+			if c.Upstream.Name == name {
+				return c
+			}
+		}
+	}
+	return cs[0]
+}
+
+func (run *run) add(c *Candidate, primary bool) {
+	run.order = append(run.order, standing{Candidate: c, primary: primary, terms: c.mayServe(run.q, primary)})
+}
+
+// ask puts the request to s, whose permit is held, and again where that is
+// allowed. It reports whether the request is over; if not, s was left.
+func (run *run) ask(s *standing) (over bool) {
+	for {
+		if !run.draw() {
+			run.giveBack(0)
+			run.tripWorst()
+			return true
+		}
+		o, report := run.attempt(s)
+		if o.Class == decision.OK || o.Relayed || o.Class == decision.ClientGone {
+			return true
+		}
+		run.note(s, o)
+		if !run.sameAgain(s, o, report) || run.take(s, run.manner(s)) != "" {
+			run.leave(s, report)
+			return false
+		}
+	}
+}
+
+// draw takes the coming attempt from the shared retry budget, if it is one
+// that draws. False means that the budget is empty.
+func (run *run) draw() bool {
+	if len(run.d.Attempts) == 0 {
+		run.router.Budget.First()
+		return true
+	}
+	if run.free {
+		run.free = false
+		return true
+	}
+	last := &run.d.Attempts[len(run.d.Attempts)-1]
+	bucket := decision.Bucket{Upstream: last.Provider, Capability: last.Capability}
+	return run.router.Budget.Draw(bucket, run.counted)
+}
+
+// tripWorst opens the bucket that emptied the retry budget, if one did.
+func (run *run) tripWorst() {
+	worst, n := run.router.Budget.Worst()
+	if n == 0 {
+		return
+	}
+	run.router.Breakers.Group(worst.Upstream, decision.SetOf(worst.Capability)).
+		Trip(decision.RetryBudget, fmt.Sprintf("the retry budget is empty, %d of its draws in 10s were for this bucket", n))
+}
+
+func countsAgainstBucket(o decision.Outcome) bool {
+	return o.Class.Blame() == decision.OfBucket && !o.NamesModel
+}
+
+// sameAgain waits for and allows another attempt on s after o, where one is due.
+func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report) bool {
+	if run.ctx.Err() != nil || run.remaining() <= 0 {
+		return false
+	}
+	if o.Class.Blame() == decision.OfCredential && run.anotherKey(s, o) {
+		run.free = true
+		run.attempts--
+		return true
+	}
+	if run.attempts >= run.plan.Attempts {
+		return false
+	}
+	again := policy.SameAgain(run.q.Terms, o, policy.Situation{
+		FirstFailure: report.FirstFailure,
+		Retried:      s.retried,
+		Resent:       run.resent,
+		Next:         run.nextKind(s),
+		Patience:     s.Upstream.Patience,
+		MaxWait:      min(run.plan.MaxWait-run.waited, run.remaining()),
+	})
+	if !again.OK {
+		return false
+	}
+	if again.Resend {
+		run.resent = true
+	} else {
+		s.retried = true
+	}
+	wait := again.NotBefore
+	if again.Backoff {
+		wait = max(wait, jitter(s.Upstream.Base, s.Upstream.Cap, run.attempts-1))
+	}
+	if wait > run.plan.MaxWait-run.waited || wait >= run.remaining() || !sleep(run.ctx, wait) {
+		return false
+	}
+	run.waited += wait
+	run.free = again.Free
+	return true
+}
+
+// anotherKey: a key that is dead gives way to the next of the same upstream at once.
+func (run *run) anotherKey(s *standing, o decision.Outcome) bool {
+	if run.q.Terms.Task.SideEffects && !run.q.Terms.OperationID && !policy.Unprocessed(o) {
+		return false
+	}
+	_, why := s.Upstream.Client.PickKey(s.keys)
+	return why == ""
+}
+
+// leave gives s up for this request.
+func (run *run) leave(s *standing, report breaker.Report) {
+	s.left = true
+	run.switches++
+	open := report.Open
+	if run.counted && run.held.permit != nil {
+		open = run.held.permit.Left() || open
+	}
+	if open && !run.freeMoveUsed {
+		run.free, run.freeMoveUsed = true, true
+	}
+}
+
+// exhausted says whether the request as such may not go on.
+func (run *run) exhausted() bool {
+	switch {
+	case run.ctx.Err() != nil:
+		run.last = decision.ReasonOf(decision.ClientGone)
+		return true
+	case run.attempts >= run.plan.Attempts, run.switches > run.plan.MaxSwitches:
+		return true
+	case run.remaining() <= 0:
+		if !isTimeout(run.outcome.Class) {
+			run.last = decision.Deadline
+		}
+		return true
+	}
+	return false
+}
+
+func isTimeout(c decision.Class) bool {
+	switch c {
+	case decision.FirstOutputTimeout, decision.AttemptTimeout, decision.IdleTimeout, decision.CallerDeadline:
+		return true
+	}
+	return false
+}
+
+func (run *run) remaining() time.Duration { return time.Until(run.deadline) }
