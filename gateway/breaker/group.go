@@ -1,7 +1,7 @@
 package breaker
 
 import (
-	"context"
+	"slices"
 	"time"
 
 	"failback/gateway/decision"
@@ -14,10 +14,12 @@ type Ask struct {
 	// Elsewhere says that another candidate which admits may serve the request.
 	Elsewhere bool
 	// LastResort says that nobody else may serve it: openings for weight,
-	// retry_budget or slow and the excess after 429s then pass as if closed.
+	// retry_budget or slow, their ramp, and the rate after 429s then do not
+	// bind it.
 	LastResort bool
 	// OnOpen is called at most once, without locks held, if a bucket of the
-	// group opens while the attempt waits for output. It may still be called
+	// group opens while the attempt waits for output; not for an opening for
+	// weight, retry_budget or slow if Elsewhere is false. It may still be called
 	// while Done, Output or Release is running, or just after. May be nil.
 	OnOpen func()
 	// Deadline is when the attempt ends at the latest; a half-open or ramping
@@ -29,39 +31,167 @@ type Ask struct {
 	Lot int
 }
 
-// Group is the buckets of one upstream that must all admit a request.
-type Group struct{}
+// Group is the buckets of one upstream that must all admit a request. Its
+// methods may be called from any goroutine; a nil Group, and one whose upstream
+// lacks a capability, refuses everything with reason capability.
+type Group struct {
+	u    *upstream // nil: no such upstream
+	caps decision.CapabilitySet
 
-// Check says why Acquire would refuse now, empty if it would not. It takes nothing.
-func (g *Group) Check(a Ask) decision.Reason { return "" }
+	// The upstream's lock guards everything that follows.
 
-// Acquire asks all buckets for a permit. Empty: admitted, and p must come back
-// by Done or Release; else the reason, and p is untouched.
-func (g *Group) Acquire(p *Permit, a Ask) decision.Reason { return "" }
-
-// Wait is Acquire that waits up to d (0: Settings.Patience) where the only
-// obstacle is capacity. It ends early with ctx.
-func (g *Group) Wait(ctx context.Context, p *Permit, a Ask, d time.Duration) decision.Reason {
-	return ""
+	buckets  []*bucket // most specific first; empty: it lacks one
+	inFlight int
+	starts   rate
 }
 
-// RetryIn is how long until the group's latest open bucket is due for a probe,
-// 0 if it is; false if none is open.
-func (g *Group) RetryIn() (time.Duration, bool) { return 0, false }
+func (g *Group) has(b *bucket) bool { return slices.Contains(g.buckets, b) }
 
-// FirstOutputP99 is the 99th percentile of the first output of the model's last
-// 1,000 streams in the group's most specific bucket; false before 20.
-func (g *Group) FirstOutputP99(model string) (time.Duration, bool) { return 0, false }
+// Check says why Acquire would refuse now, empty if it would not. It takes
+// nothing and does not count as demand.
+func (g *Group) Check(a Ask) decision.Reason {
+	if g == nil || g.u == nil {
+		return decision.NoCapability
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.unlock(now)
+	if len(g.buckets) == 0 {
+		return decision.NoCapability
+	}
+	return u.check(now, g, &a)
+}
 
-// WholeP99 is the same for whole answers of unary attempts.
-func (g *Group) WholeP99(model string) (time.Duration, bool) { return 0, false }
+// Acquire asks all buckets for a permit. Empty: admitted, and p must come back
+// by Done or Release; else the reason, and p is as it was. A p that is still out
+// is released first.
+func (g *Group) Acquire(p *Permit, a Ask) decision.Reason {
+	if g == nil || g.u == nil {
+		return decision.NoCapability
+	}
+	if p.g != nil {
+		p.Release()
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.unlock(now)
+	if len(g.buckets) == 0 {
+		return decision.NoCapability
+	}
+	return u.try(now, g, p, &a, false)
+}
 
-// Effective is the configured weight times the model's part of good attempts.
-func (g *Group) Effective(model string, configured float64) float64 { return configured }
+// RetryIn is how long until the last of the group's open buckets is due for a
+// probe; one that is half-open is given a second. False if none is either.
+func (g *Group) RetryIn() (time.Duration, bool) {
+	if g == nil || g.u == nil {
+		return 0, false
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.unlock(now)
+	var in time.Duration
+	found := false
+	for _, b := range g.buckets {
+		switch b.state {
+		case &b.open:
+			in, found = max(in, b.open.until-now), true
+		case &b.half:
+			in, found = max(in, time.Second), true
+		}
+	}
+	return in, found
+}
 
-// TripByWeight opens the most specific bucket if the model's effective weight
-// fell below next and enough attempts failed. It says whether it opened.
-func (g *Group) TripByWeight(model string, configured, next float64) bool { return false }
+// FirstOutputP99 is the 99th percentile of the time to the first output over the
+// model's last 1,000 streams in the group's most specific bucket; false before
+// there are 20.
+func (g *Group) FirstOutputP99(model string) (time.Duration, bool) {
+	return g.p99(model, stream)
+}
 
-// Trip opens the most specific bucket.
-func (g *Group) Trip(reason decision.Reason, detail string) {}
+// WholeP99 is the same for the whole answers of unary attempts.
+func (g *Group) WholeP99(model string) (time.Duration, bool) {
+	return g.p99(model, unary)
+}
+
+func (g *Group) p99(name string, k kind) (time.Duration, bool) {
+	if g == nil || g.u == nil {
+		return 0, false
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.mu.Unlock()
+	if len(g.buckets) == 0 {
+		return 0, false
+	}
+	m := g.buckets[0].models[name]
+	switch {
+	case m == nil:
+		return 0, false
+	case k == stream:
+		return m.output.p99(now)
+	}
+	return m.whole.p99(now)
+}
+
+// Effective is the configured weight times the part of the model's recent
+// attempts that ended well.
+func (g *Group) Effective(model string, configured float64) float64 {
+	if g == nil || g.u == nil {
+		return configured
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.mu.Unlock()
+	if len(g.buckets) == 0 {
+		return configured
+	}
+	m := g.buckets[0].models[model]
+	if m == nil {
+		return configured
+	}
+	return configured * m.recent.ratio(now)
+}
+
+// TripByWeight opens the most specific bucket if at least 5 of the model's
+// recent attempts failed, fewer than 90 % ended well, and its effective weight
+// is below next. It says whether it opened and that binds requests.
+func (g *Group) TripByWeight(model string, configured, next float64) bool {
+	if g == nil || g.u == nil {
+		return false
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.unlock(now)
+	if len(g.buckets) == 0 {
+		return false
+	}
+	b := g.buckets[0]
+	m := b.models[model]
+	if m == nil || !b.rules() {
+		return false
+	}
+	detail, bad := m.recent.outweighed(now, configured, next)
+	return bad && b.trip(now, ForWeight, detail) && !u.settings.Shadow
+}
+
+// Trip opens the most specific bucket; detail is for people.
+func (g *Group) Trip(reason decision.Reason, detail string) {
+	if g == nil || g.u == nil {
+		return
+	}
+	u := g.u
+	u.mu.Lock()
+	now := u.set.now()
+	defer u.unlock(now)
+	if len(g.buckets) > 0 {
+		g.buckets[0].trip(now, string(reason), detail)
+	}
+}

@@ -23,7 +23,7 @@ type Settings struct {
 	// Cooldown is how long a bucket stays open at least, doubling with each
 	// opening within 10 minutes up to CooldownMax.
 	Cooldown, CooldownMax time.Duration
-	// Patience is how long Group.Wait waits if it is not told.
+	// Patience is how long Group.Wait waits at most. 0: as long as it is told.
 	Patience time.Duration
 	// Probes are the attempts a half-open bucket lets through at once, and the
 	// successes it needs; one failure reopens. Below 1 it is 1.
@@ -34,3 +34,17 @@ type Settings struct {
 	// pass as in Shadow. 0 binds none, 100 all.
 	EnforcePercent int
 }
+
+// normal returns s with what must not be 0 put right.
+func (s Settings) normal() Settings {
+	s.MinSamples = max(s.MinSamples, 1)
+	s.Probes = max(s.Probes, 1)
+	s.Window = max(s.Window, time.Second)
+	s.Cooldown = max(s.Cooldown, 0)
+	s.CooldownMax = max(s.CooldownMax, s.Cooldown)
+	return s
+}
+
+func (s *Settings) minSamples() uint32 { return uint32(s.MinSamples) }
+
+func (s *Settings) slowRule() bool { return s.SlowOver > 0 && s.SlowRate > 0 }

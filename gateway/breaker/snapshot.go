@@ -1,6 +1,8 @@
 package breaker
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"failback/gateway/decision"
@@ -43,4 +45,74 @@ type ModelWeight struct {
 	Ratio    float64 // effective weight ÷ configured weight
 	Attempts int     // it was measured over; below 20 the ratio is 1
 	Failed   int
+}
+
+// Snapshot returns all buckets, upstreams in the order of their first
+// Configure, capabilities most specific first.
+func (s *Set) Snapshot() []Snapshot {
+	var l []Snapshot
+	for _, u := range s.all() {
+		l = u.snapshot(l)
+	}
+	return l
+}
+
+func (u *upstream) snapshot(l []Snapshot) []Snapshot {
+	u.mu.Lock()
+	now, wall := u.set.now(), time.Now()
+	defer u.unlock(now)
+	at := func(t time.Duration) time.Time { return wall.Add(t - now) }
+	for _, b := range u.buckets {
+		if b == nil {
+			continue
+		}
+		b.settle(now)
+		l = append(l, b.snapshot(now, at))
+	}
+	return l
+}
+
+func (b *bucket) snapshot(now time.Duration, at func(time.Duration) time.Time) Snapshot {
+	b.win.advance(now)
+	c := &b.win.sum
+	s := Snapshot{
+		Bucket:        b.name,
+		Region:        b.u.region,
+		State:         b.state.name(),
+		Reason:        b.reason,
+		Detail:        b.detail,
+		Since:         at(b.since),
+		Probes:        b.u.settings.Probes,
+		InFlight:      b.inFlight(),
+		Samples:       int(c.ok + c.failed),
+		Failures:      int(c.failed),
+		Run:           b.run.n,
+		Mode:          "enforce",
+		Blocked:       b.blocked,
+		ShadowBlocked: b.shadowBlocked,
+	}
+	switch b.state {
+	case &b.open:
+		s.NextProbeAt, s.ProbeDue = at(b.open.until), b.open.due(now)
+	case &b.half:
+		s.ProbesOut, s.ProbesOK = b.given.n, b.half.ok
+		s.ProbeDue = b.half.available() > 0
+	case &b.ramp:
+		s.RampLimit = b.ramp.limit
+	}
+	if b.forced.to != "" {
+		s.Forced, s.ForcedBy, s.ForcedUntil = b.forced.to, b.forced.by, at(b.forced.until)
+	}
+	if b.u.settings.Shadow {
+		s.Mode = "shadow"
+	}
+	if b.admission.update(now); b.admission.on {
+		s.AdmittedRPS = b.admission.rate
+	}
+	for _, m := range b.models {
+		ratio := m.recent.ratio(now)
+		s.Weights = append(s.Weights, ModelWeight{Model: m.name, Ratio: ratio, Attempts: m.recent.n, Failed: m.recent.failed})
+	}
+	slices.SortFunc(s.Weights, func(a, b ModelWeight) int { return strings.Compare(a.Model, b.Model) })
+	return s
 }
