@@ -66,7 +66,8 @@ func SameAgain(t Terms, o decision.Outcome, s Situation) Again {
 	case decision.Connect, decision.Reset:
 		return Again{OK: s.FirstFailure && !s.Retried}
 	case decision.ServerError:
-		if s.FirstFailure && !s.Retried && fits {
+		// Who asks for a long wait is left for whoever is there.
+		if s.FirstFailure && !s.Retried && fits && (s.Next == NoNext || o.RetryAfter <= s.Patience) {
 			return Again{OK: true, Backoff: true, NotBefore: o.RetryAfter}
 		}
 	case decision.Overloaded:
