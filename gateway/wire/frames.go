@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"io"
 )
@@ -9,27 +10,155 @@ import (
 // read of it is lost; the stream cannot be continued.
 var ErrFrameTooLong = errors.New("event stream frame is longer than the limit")
 
+const (
+	smallBuffer = 4 << 10
+	largeBuffer = 64 << 10 // given back once the frame that needed it is gone
+)
+
 // FrameReader splits an event stream into frames without changing a byte: all
 // frames in sequence are the stream. To learn of every byte that arrives, also
-// of comments and of parts of a frame, wrap the reader it is given.
+// of comments and of parts of a frame, wrap the reader it is given: Read
+// returns as soon as bytes are there, and Next as soon as a frame is whole.
 //
 // It is not safe for concurrent use.
 type FrameReader struct {
-	r io.Reader
+	r   io.Reader
+	max int
+	err error // of r, once it has failed
+
+	// buf[start:] has been read and not yet returned; lines up to buf[scan:]
+	// have been looked at.
+	buf         []byte
+	start, scan int
+	line        int  // where the line that scan is in begins
+	lone        bool // the last frame ended in \r: a \n that comes next is still part of that line end
+	crlf        bool // the last line of this frame ended in \r\n
+	begun       bool // the byte order mark, if any, is behind us
 }
 
 // NewFrameReader returns a reader of r's frames. A frame longer than max bytes
-// is refused with ErrFrameTooLong. Memory grows with the longest frame seen
-// and is given back after it.
+// is refused with ErrFrameTooLong. Memory grows with the longest frame and is
+// given back after it.
 func NewFrameReader(r io.Reader, max int) *FrameReader {
-	return &FrameReader{r: r}
+	return &FrameReader{r: r, max: max}
 }
 
 // Next returns the next frame with the blank line that ends it. The bytes are
-// valid until the next call. Lines may end in \n, \r\n or \r. A frame without a
-// blank line before a clean end of the stream is returned too, then io.EOF. On
-// any other error the bytes of an unfinished frame are dropped.
-func (f *FrameReader) Next() ([]byte, error) { return nil, io.EOF }
+// valid until the next call. Lines may end in \n, \r\n or \r; a blank line
+// without lines before it is a frame of its own. A frame without a blank line
+// before a clean end of the stream is returned too, then io.EOF. On any other
+// error the bytes of an unfinished frame are dropped.
+func (f *FrameReader) Next() ([]byte, error) {
+	for {
+		if end := f.find(); end >= 0 {
+			frame := f.buf[f.start:end:end]
+			f.start, f.scan, f.line, f.crlf = end, end, end, false
+			if len(frame) > f.max {
+				f.err = ErrFrameTooLong
+				return nil, f.err
+			}
+			return frame, nil
+		}
+		switch rest := f.buf[f.start:]; {
+		case f.err == io.EOF && len(rest) > 0 && len(rest) <= f.max:
+			f.start, f.scan, f.line = len(f.buf), len(f.buf), len(f.buf)
+			return rest, nil
+		case f.err != nil && f.err != io.EOF, f.err == io.EOF && len(rest) == 0:
+			return nil, f.err
+		case len(rest) > f.max:
+			f.err = ErrFrameTooLong
+			return nil, f.err
+		}
+		f.fill()
+	}
+}
 
-// Close gives the reader's buffer back. The last frame is no longer valid.
-func (f *FrameReader) Close() {}
+// find looks at the bytes it has not yet seen for the end of a frame and
+// returns where that is, -1 if it has not come yet.
+func (f *FrameReader) find() int {
+	const mark = "\ufeff"
+	if !f.begun {
+		head := f.buf[f.start:]
+		if len(head) < len(mark) && f.err == nil && bytes.HasPrefix([]byte(mark), head) {
+			return -1
+		}
+		f.begun = true
+		if bytes.HasPrefix(head, []byte(mark)) {
+			f.line, f.scan = f.start+len(mark), f.start+len(mark)
+		}
+	}
+	if f.lone && f.scan < len(f.buf) {
+		f.lone = false
+		if f.buf[f.scan] == '\n' {
+			f.scan++
+			f.line = f.scan
+		}
+	}
+	for f.scan < len(f.buf) {
+		n := bytes.IndexByte(f.buf[f.scan:], '\n')
+		seen := len(f.buf)
+		if n >= 0 {
+			seen = f.scan + n
+		}
+		if r := bytes.IndexByte(f.buf[f.scan:seen], '\r'); r >= 0 {
+			seen = f.scan + r
+		} else if n < 0 {
+			f.scan = seen
+			break
+		}
+		// buf[seen] ends a line, together with a \n after a \r.
+		end, whole := seen+1, true
+		crlf := false
+		if f.buf[seen] == '\r' {
+			if whole = end < len(f.buf); whole && f.buf[end] == '\n' {
+				end++
+				crlf = true
+			}
+		}
+		blank := seen == f.line
+		if !whole && f.err == nil && (!blank || f.crlf) {
+			// Whether a \n follows is not known yet. A blank line of a stream
+			// that ends its lines in \r alone need not wait to find out.
+			f.scan = seen
+			break
+		}
+		f.scan, f.line, f.crlf = end, end, crlf
+		if blank {
+			f.lone = !whole
+			return end
+		}
+	}
+	return -1
+}
+
+// fill reads once, making room if there is none.
+func (f *FrameReader) fill() {
+	if f.start > 0 {
+		// What is left of the buffer is moved down, into a small one where a
+		// large frame has passed.
+		rest := f.buf[f.start:]
+		if cap(f.buf) > largeBuffer && len(rest) <= smallBuffer/2 {
+			f.buf = append(make([]byte, 0, smallBuffer), rest...)
+		} else {
+			f.buf = f.buf[:copy(f.buf, rest)]
+		}
+		f.scan -= f.start
+		f.line -= f.start
+		f.start = 0
+	}
+	if len(f.buf) == cap(f.buf) {
+		grown := make([]byte, len(f.buf), max(smallBuffer, 2*cap(f.buf)))
+		copy(grown, f.buf)
+		f.buf = grown
+	}
+	// As bufio does, an io.Reader that gives neither bytes nor an error is
+	// asked again, but not for ever.
+	for range 100 {
+		n, err := f.r.Read(f.buf[len(f.buf):cap(f.buf)])
+		f.buf = f.buf[:len(f.buf)+n]
+		if f.err = err; n > 0 || err != nil {
+			return
+		}
+	}
+	f.err = io.ErrNoProgress
+}
