@@ -1,0 +1,185 @@
+package text
+
+import (
+	"strconv"
+	"strings"
+
+	"failback/gateway/operator/api"
+)
+
+// The kinds of events that are written in a way of their own.
+const (
+	KindBreaker     = "breaker_transition"
+	KindStep        = "traffic_step"
+	KindCommand     = "operator_command"
+	KindReload      = "config_reload"
+	KindCredential  = "credential"
+	KindPassthrough = "passthrough"
+)
+
+// Event writes what happened in one line, without its time and author:
+//
+//	anthropic-eu-west-1 share 0% > 5%  "probe ok" rev 118
+//	anthropic-us-east-1 text CLOSED > OPEN  12/20 failed (server_error x11)
+func Event(e *api.Event) string {
+	var p parts
+	p.word(e.Provider)
+	switch e.Event {
+	case KindStep:
+		p.word("share")
+		p.change(percent(e.From), percent(e.To))
+		p.note(e)
+		if e.Reason != "" && e.Reason != "raised" && e.Reason != "lowered" {
+			p.word("(" + e.Reason + ")")
+		}
+	case KindBreaker:
+		p.word(e.Capability)
+		p.change(state(e.From), state(e.To))
+		p.note(e)
+		p.cause(e)
+	case KindCommand:
+		p.word(e.Capability)
+		p.word(e.Action)
+		from, to := e.From, e.To
+		if e.Action == "share" {
+			from, to = percent(from), percent(to)
+		}
+		p.change(from, to)
+		p.result(e.Result)
+		p.note(e)
+		if e.Result != api.ResultOK {
+			p.cause(e)
+		}
+	default:
+		p.word(strings.ReplaceAll(e.Event, "_", " "))
+		p.word(e.Capability)
+		p.word(e.Model)
+		if e.Action != e.Event {
+			p.word(e.Action)
+		}
+		p.change(e.From, e.To)
+		p.result(e.Result)
+		p.note(e)
+		p.cause(e)
+	}
+	return Visible(p.String())
+}
+
+// By names who made e, "auto" for the gateway itself.
+func By(e *api.Event) string {
+	if e.By == "" {
+		return "auto"
+	}
+	return Visible(e.By)
+}
+
+// Failed reports whether e is a command that did not take effect.
+func Failed(e *api.Event) bool {
+	return e.Event == KindCommand && e.Result != "" && e.Result != api.ResultOK
+}
+
+// parts joins words with spaces.
+type parts struct{ strings.Builder }
+
+func (p *parts) word(s string) {
+	if s == "" {
+		return
+	}
+	if p.Len() > 0 {
+		p.WriteByte(' ')
+	}
+	p.WriteString(s)
+}
+
+func (p *parts) change(from, to string) {
+	p.word(from)
+	if to != "" && from != "" {
+		p.word(">")
+	}
+	p.word(to)
+}
+
+// note adds what was typed and the revision.
+func (p *parts) note(e *api.Event) {
+	if e.Why != "" {
+		p.word(` "` + e.Why + `"`)
+	}
+	if e.Revision != 0 && e.Event != KindBreaker {
+		p.word("rev " + strconv.FormatUint(e.Revision, 10))
+	}
+}
+
+func (p *parts) cause(e *api.Event) {
+	switch {
+	case e.Detail != "":
+		p.word(" " + e.Detail)
+	case e.Reason != "":
+		p.word(" " + e.Reason)
+	}
+}
+
+func (p *parts) result(r string) {
+	if r != "" && r != api.ResultOK {
+		p.word(strings.ToUpper(r))
+	}
+}
+
+// percent writes a share of an event, which is a bare number of percent.
+func percent(s string) string {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return s
+	}
+	return s + "%"
+}
+
+// Path writes how a request went, step by step: which candidates were skipped
+// and why, which were attempted and how that ended.
+//
+//	anthropic-us-east-1 skipped: breaker_open > vertex-us-central1 ok
+func Path(d *api.Decision) string {
+	var b strings.Builder
+	step := func(s string) {
+		if b.Len() > 0 {
+			b.WriteString(" > ")
+		}
+		b.WriteString(s)
+	}
+	attempted := make(map[string]bool, len(d.Attempts))
+	for i := range d.Attempts {
+		attempted[d.Attempts[i].Provider] = true
+	}
+	next := 0
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		switch {
+		case attempted[c.Provider]:
+			// All attempts up to the last on this candidate.
+			last := next
+			for j := next; j < len(d.Attempts); j++ {
+				if d.Attempts[j].Provider == c.Provider {
+					last = j + 1
+				}
+			}
+			for ; next < last; next++ {
+				step(d.Attempts[next].Provider + " " + d.Attempts[next].Class)
+			}
+		case c.Skipped != "":
+			step(c.Provider + " skipped: " + c.Skipped)
+		}
+	}
+	for ; next < len(d.Attempts); next++ {
+		step(d.Attempts[next].Provider + " " + d.Attempts[next].Class)
+	}
+	if b.Len() == 0 {
+		step(d.Reason)
+	}
+	return Visible(b.String())
+}
+
+// Milliseconds writes a duration given in milliseconds; nil is "none".
+func Milliseconds(ms *float64) string {
+	if ms == nil {
+		return "none"
+	}
+	return Seconds(*ms / 1000)
+}

@@ -1,0 +1,118 @@
+package text
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// Notice is a state of the whole gateway that nobody may overlook.
+type Notice struct {
+	Word  string // one word, in capitals
+	Text  string
+	Grave bool // clients are or may be hurt by it
+}
+
+// Notices lists what is out of the ordinary in s, gravest first, now being the
+// gateway's clock.
+func Notices(s *api.State, now time.Time) []Notice {
+	var ns []Notice
+	add := func(grave bool, word, text string) { ns = append(ns, Notice{word, Visible(text), grave}) }
+	if p := s.Passthrough; p != nil {
+		t := "fixed order " + strings.Join(p.Order, " > ") + "; share and breakers are ignored; ends in " + left(p.Until, now) + "; by " + p.By
+		if p.Why != "" {
+			t += `: "` + p.Why + `"`
+		}
+		add(true, "PASSTHROUGH", t)
+	}
+	if s.Draining {
+		add(true, "DRAINING", "this gateway is stopping and refuses new requests soon")
+	}
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		for j := range u.Breakers {
+			if b := &u.Breakers[j]; b.Forced != "" {
+				add(b.Forced == closed, "OVERRIDE", b.Bucket+" forced "+b.Forced+" by "+b.ForcedBy+", ends in "+left(b.ForcedUntil, now))
+			}
+		}
+	}
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		if u.Credential != "" {
+			t := u.Name + " is not used with its keys: " + u.Credential
+			if !u.CredentialUntil.IsZero() {
+				t += ", next try in " + left(u.CredentialUntil, now)
+			}
+			add(true, "CREDENTIAL", t)
+		}
+		if u.Unsynced {
+			add(false, "UNSYNCED", u.Name+" share "+strconv.Itoa(u.Share)+"% is in force here and not yet written down")
+		}
+	}
+	if n := s.Audit.Pending; n > 0 || s.Audit.Lost > 0 {
+		t := strconv.Itoa(n) + " entries wait in memory"
+		if s.Audit.Lost > 0 {
+			t += ", " + Count(s.Audit.Lost) + " lost"
+		}
+		if s.Audit.Error != "" {
+			t += ": " + s.Audit.Error
+		}
+		add(false, "AUDIT", t)
+	}
+	if s.Config.LastError != "" {
+		add(false, "CONFIG", "a reload was refused "+Age(now.Sub(s.Config.LastErrorAt))+" ago: "+s.Config.LastError)
+	}
+	if len(s.Config.NeedsRestart) > 0 {
+		add(false, "RESTART", "changed and waiting for a restart: "+strings.Join(s.Config.NeedsRestart, ", "))
+	}
+	if s.Log.Dropped > 0 || s.Log.Error != "" {
+		t := Count(s.Log.Dropped) + " lines of the decision log dropped"
+		if s.Log.Error != "" {
+			t += ": " + s.Log.Error
+		}
+		add(false, "LOG", t)
+	}
+	if t := shadow(s); t != "" {
+		add(false, "SHADOW", t)
+	}
+	if s.APIVersion != api.Version && s.APIVersion != 0 {
+		add(false, "VERSION", "the gateway speaks operator API "+strconv.Itoa(s.APIVersion)+", this program "+strconv.Itoa(api.Version)+": what is new in one is not seen by the other")
+	}
+	if s.Demo != "" {
+		add(false, "DEMO", s.Demo)
+	}
+	// Stable: within a grade the order above is the order of weight.
+	var sorted []Notice
+	for _, grave := range []bool{true, false} {
+		for _, n := range ns {
+			if n.Grave == grave {
+				sorted = append(sorted, n)
+			}
+		}
+	}
+	return sorted
+}
+
+// shadow says which upstreams have breakers that only record.
+func shadow(s *api.State) string {
+	var names []string
+	for i := range s.Upstreams {
+		for j := range s.Upstreams[i].Breakers {
+			if s.Upstreams[i].Breakers[j].Mode == "shadow" {
+				names = append(names, s.Upstreams[i].Name)
+				break
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	n := len(names)
+	more := ""
+	if n > 3 {
+		names, more = names[:3], " and "+strconv.Itoa(n-3)+" more"
+	}
+	return "breakers of " + strings.Join(names, ", ") + more + " only record what they would do"
+}

@@ -1,0 +1,189 @@
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// Status writes a state as `failback status` prints it. Ages and times to come
+// are against the gateway's own clock, s.At.
+func Status(s *api.State) string {
+	var b strings.Builder
+	now := s.At
+	env := s.Environment
+	if env == "" {
+		env = "(no environment)"
+	}
+	fmt.Fprintf(&b, "failback %s %s  %s\n", Visible(env), Visible(s.Instance), Visible(s.Scope))
+	fmt.Fprintf(&b, "gateway    version %s, pid %d, up %s, at %s\n", orNone(s.Version), s.PID, Age(now.Sub(s.StartedAt)), now.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "you        %s (%s)", orNone(s.You.Name), orNone(s.You.Role))
+	if s.You.ReadOnlyWhy != "" {
+		fmt.Fprintf(&b, ", read-only: %s", Visible(s.You.ReadOnlyWhy))
+	}
+	b.WriteByte('\n')
+	for _, n := range Notices(s, now) {
+		fmt.Fprintf(&b, "%-10s %s\n", n.Word, n.Text)
+	}
+	t := &s.Traffic
+	fmt.Fprintf(&b, "users      %s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s\n",
+		Number(t.RPS, Rate), Number(t.FailedRatio, Percent), Number(t.FirstOutputP95, Seconds), t.InFlight, Number(t.ClientRetries, Rate))
+	fmt.Fprintf(&b, "fallback   %s, %s req/s, retry budget %s of %s\n",
+		Number(t.FallbackRatio, Percent), Number(t.FallbackRPS, Rate), Rate(s.RetryBudget.Available), Rate(s.RetryBudget.Size))
+	fmt.Fprintf(&b, "last write %s\n\n", lastWrite(s, now))
+
+	b.WriteString(upstreams(s, now))
+	if len(s.Tasks) > 0 {
+		b.WriteByte('\n')
+		rows := make([][]string, len(s.Tasks))
+		for i := range s.Tasks {
+			t := &s.Tasks[i]
+			rows[i] = []string{t.Name, t.Fallback, t.OnUnavailable, Number(t.RPS, Rate), t.UserSees}
+		}
+		b.WriteString(Table([]string{"TASK", "FALLBACK", "UNAVAILABLE", ">REQ/S", "USER SEES"}, rows))
+	}
+	if len(s.Models) > 0 {
+		b.WriteByte('\n')
+		var rows [][]string
+		for _, m := range s.Models {
+			for _, c := range m.Candidates {
+				sub := "no"
+				if c.Substitute {
+					sub = "yes"
+				}
+				rows = append(rows, []string{m.Name, c.Upstream, strconv.FormatFloat(c.Weight, 'g', -1, 64), sub, c.Model})
+			}
+		}
+		b.WriteString(Table([]string{"MODEL", "CANDIDATE", ">WEIGHT", "SUBSTITUTE", "ITS MODEL"}, rows))
+	}
+	fmt.Fprintf(&b, "\nconfiguration %s, hash %s, loaded %s\n", orNone(s.Config.Path), orNone(s.Config.Hash), Clock(s.Config.LoadedAt, now))
+	fmt.Fprintf(&b, "decision log  %s, %s lines written, %s dropped\n", orNone(s.Log.Target), Count(s.Log.Written), Count(s.Log.Dropped))
+	if len(s.Settings) > 0 {
+		b.WriteByte('\n')
+		rows := make([][]string, len(s.Settings))
+		for i, v := range s.Settings {
+			rows[i] = []string{v.Key, v.Origin, v.Value}
+		}
+		b.WriteString(Table([]string{"SETTING", "FROM", "VALUE"}, rows))
+	}
+	return b.String()
+}
+
+func upstreams(s *api.State, now time.Time) string {
+	if len(s.Upstreams) == 0 {
+		return "no upstream is configured\n"
+	}
+	rows := make([][]string, len(s.Upstreams))
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		breaker, since := "none", "-"
+		if w := Worst(u.Breakers); w != nil {
+			breaker, since = Breaker(w, now), Age(now.Sub(w.Since))
+		}
+		share := strconv.Itoa(u.Share) + "%"
+		if u.Unsynced {
+			share += " UNSYNCED"
+		}
+		rows[i] = []string{
+			u.Name, breaker, since, share, Live(u),
+			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), Number(u.FirstOutputP95, Seconds),
+			strconv.FormatUint(u.Revision, 10), Next(u),
+		}
+	}
+	return Table([]string{"UPSTREAM", "BREAKER", "FOR", ">SHARE", ">LIVE", ">REQ/S", ">ERR", ">P95", ">REV", "NEXT STEP"}, rows)
+}
+
+// Next writes the next step up of u, or why it may not be taken.
+func Next(u *api.Upstream) string {
+	switch {
+	case u.NextStep.Share == 0 && u.Share >= 100:
+		return "none, it has all"
+	case u.NextStep.Share == 0:
+		return "none"
+	case u.NextStep.BlockedBy != "":
+		return strconv.Itoa(u.NextStep.Share) + "% not now: " + Visible(u.NextStep.BlockedBy)
+	}
+	return strconv.Itoa(u.NextStep.Share) + "%"
+}
+
+func lastWrite(s *api.State, now time.Time) string {
+	w := s.LastWrite
+	if w == nil {
+		return "none"
+	}
+	return Clock(w.Time, now) + " by " + By(w) + ": " + Event(w)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return Visible(s)
+}
+
+// Decisions writes decisions as `failback decisions` prints them, newest first.
+func Decisions(d *api.Decisions) string {
+	var b strings.Builder
+	if len(d.Decisions) == 0 {
+		b.WriteString("no decisions match\n")
+	} else {
+		rows := make([][]string, len(d.Decisions))
+		for i := range d.Decisions {
+			v := &d.Decisions[i]
+			rows[i] = []string{
+				v.Time.UTC().Format("2006-01-02T15:04:05.000Z"), v.RequestID, v.TaskType, v.Model, v.WorkflowStatus, v.Route,
+				orDash(v.SelectedProvider), v.Reason, strconv.Itoa(v.HTTPStatus), Milliseconds(v.FirstOutputMS), Seconds(v.DurationMS / 1000), Path(v),
+			}
+		}
+		b.WriteString(Table([]string{"TIME", "REQUEST", "TASK", "MODEL", "STATUS", "ROUTE", "PROVIDER", "REASON", ">HTTP", ">1ST OUT", ">TOOK", "PATH"}, rows))
+	}
+	fmt.Fprintf(&b, "%d shown of %s since start, %s in the last minute\n", len(d.Decisions), Count(d.Total), Count(uint64(max(d.PerMinute, 0))))
+	return b.String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Events writes events, in the order given.
+func Events(es []api.Event) string {
+	if len(es) == 0 {
+		return "no events\n"
+	}
+	rows := make([][]string, len(es))
+	for i := range es {
+		e := &es[i]
+		rows[i] = []string{e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), By(e), Event(e)}
+	}
+	return Table([]string{"TIME", "BY", "WHAT"}, rows)
+}
+
+// Result writes what a command came to.
+func Result(r *api.Result) string {
+	var b strings.Builder
+	b.WriteString(Visible(r.Message))
+	b.WriteByte('\n')
+	if r.AuditPending {
+		b.WriteString("it is in force, and not in the audit file yet: the file cannot be written now\n")
+	}
+	if u := r.Upstream; u != nil {
+		fmt.Fprintf(&b, "%s share %d%%, revision %d, next step %s\n", Visible(u.Name), u.Share, u.Revision, Next(u))
+		if u.Unsynced {
+			b.WriteString("UNSYNCED: in force in this gateway, not yet written down\n")
+		}
+	}
+	if len(r.Report) > 0 {
+		rows := make([][]string, len(r.Report))
+		for i, v := range r.Report {
+			rows[i] = []string{v.Key, v.Result}
+		}
+		b.WriteString(Table([]string{"KEY", "RESULT"}, rows))
+	}
+	return b.String()
+}
