@@ -25,6 +25,7 @@ const maxFragment = 2048
 type auditFile struct {
 	path string
 	f    *os.File
+	sync func(*os.File) error // (*os.File).Sync, but in tests
 	// torn says that a write failed halfway and the file is to be cut back to
 	// good before the next one.
 	torn bool
@@ -37,7 +38,7 @@ type auditFile struct {
 // line is synced first, but somebody asked for it. Commands that have no result
 // get the result "unknown".
 func openAuditFile(path string) (a *auditFile, recent []api.AuditEntry, err error) {
-	a = &auditFile{path: path}
+	a = &auditFile{path: path, sync: (*os.File).Sync}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -139,7 +140,7 @@ func (a *auditFile) write(lines []byte) error {
 			return err
 		}
 	}
-	if err := a.f.Sync(); err != nil {
+	if err := a.sync(a.f); err != nil {
 		// What the disk holds is not known; the lines are written again.
 		a.cut()
 		return err

@@ -29,7 +29,7 @@ type socket struct {
 // replaced if nobody answers on it; anything else at path is left alone and an
 // error. The socket appears at path with its final mode at once: it is made in
 // a directory nobody else may enter, and moved.
-func listenSocket(path string) (s *socket, err error) {
+func listenSocket(path string) (_ *socket, err error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("socket %s: the path has %d bytes, the system allows %d: choose a shorter data_dir", path, len(path), maxSocketPath)
 	}
@@ -37,7 +37,7 @@ func listenSocket(path string) (s *socket, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
-	s = &socket{path: path, lock: lock}
+	s := &socket{path: path, lock: lock}
 	defer func() {
 		if err != nil {
 			s.unlock()

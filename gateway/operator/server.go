@@ -70,6 +70,7 @@ type Options struct {
 // and also after Stop.
 type Server struct {
 	o         Options
+	pace      pace
 	handler   http.Handler
 	events    *events
 	decisions *decisions
@@ -122,6 +123,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o:         o,
+		pace:      pace{heartbeat: heartbeat, writeTimeout: writeTimeout, decisionTick: decisionTick},
 		events:    newEvents(time.Now()),
 		decisions: newDecisions(),
 		anonymous: limiter{burst: 10, every: 10 * time.Second},
@@ -260,14 +262,15 @@ func (s *Server) closeAll() (err error) {
 	return err
 }
 
-// Addr is the address of the TCP listener, nil without one.
-func (s *Server) Addr() net.Addr {
+// Addr is the address of the TCP listener, with the port the system chose for
+// port 0; empty without one.
+func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tcp == nil {
-		return nil
+		return ""
 	}
-	return s.tcp.Addr()
+	return s.tcp.Addr().String()
 }
 
 // Decision records d for /decisions and for streams that ask for decisions. It

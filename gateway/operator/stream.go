@@ -22,6 +22,9 @@ const (
 	decisionBatch = 100 // decisions of one tick; the rest is counted as dropped
 )
 
+// pace is the timing of streams: the constants, but in tests.
+type pace struct{ heartbeat, writeTimeout, decisionTick time.Duration }
+
 // streamCount bounds the event streams. The zero value is ready.
 type streamCount struct {
 	// mu guards everything that follows.
@@ -73,7 +76,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, wi
 	rc := http.NewResponseController(w)
 	var b bytes.Buffer
 	send := func() bool {
-		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = rc.SetWriteDeadline(time.Now().Add(s.pace.writeTimeout))
 		if _, err := w.Write(b.Bytes()); err != nil {
 			return false
 		}
@@ -90,11 +93,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, wi
 	}
 	nth := s.decisions.count() // of the last decision looked at
 
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(s.pace.heartbeat)
 	defer beat.Stop()
 	var tick <-chan time.Time
 	if withDecisions {
-		t := time.NewTicker(decisionTick)
+		t := time.NewTicker(s.pace.decisionTick)
 		defer t.Stop()
 		tick = t.C
 	}
