@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Script is a story that the primary of the main model lives through.
+type Script string
+
+// The scripts.
+const (
+	Outage Script = "outage" // healthy, failing, partly failing, healthy again
+	Quiet  Script = "quiet"  // nothing fails
+)
+
+// Scripts lists every script.
+var Scripts = []Script{Outage, Quiet}
+
+// stage is a part of a script: what the primary does in it and what is worth
+// watching.
+type stage struct {
+	lasts time.Duration // 0 in the last stage: for good
+	fault Fault
+	say   func(left time.Duration) string
+}
+
+func fixed(s string) func(time.Duration) string {
+	return func(time.Duration) string { return s }
+}
+
+// practise says how to take the primary's traffic away and give it back by
+// hand, in the console's keys.
+const practise = "W arms, choose " + East + ", < y to 0%, > y back up"
+
+// stages returns the script's parts in order. The last never ends.
+func (s Script) stages() []stage {
+	if s != Outage {
+		return []stage{{say: fixed("nothing fails: " + practise)}}
+	}
+	broken := Fault{Kind: Unavailable}
+	return []stage{
+		{lasts: 20 * time.Second, say: func(left time.Duration) string {
+			return fmt.Sprintf("healthy, an outage of %s begins in %d s", East, seconds(left))
+		}},
+		{lasts: 9 * time.Second, fault: broken, say: fixed(East + " is answering 503: watch BREAKER and FALLBACK")},
+		{lasts: 9 * time.Second, fault: broken, say: fixed(West + " serves; permission_change may not fall back: see d")},
+		{lasts: 17 * time.Second, fault: Fault{Kind: Hang}, say: fixed(East + " hangs now: probes of its HALF-open breaker time out")},
+		{lasts: 7 * time.Second, fault: Fault{Kind: Unavailable, Ratio: 0.4}, say: fixed(East + " fails 4 of 10: one probe may pass, the ramp may not")},
+		{lasts: 20 * time.Second, say: fixed(East + " is healthy again: watch HALF, then the ramp, then CLOSED")},
+		{say: fixed("healthy again: " + practise)},
+	}
+}
+
+// at returns the stage in force after elapsed, and what is left of it.
+func at(stages []stage, elapsed time.Duration) (stage, time.Duration) {
+	for _, st := range stages {
+		if st.lasts == 0 || elapsed < st.lasts {
+			return st, max(st.lasts-elapsed, 0)
+		}
+		elapsed -= st.lasts
+	}
+	return stages[len(stages)-1], 0
+}
+
+// seconds rounds up, so that a countdown ends at 1 and not at 0.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// run puts each stage's fault in force in its time until ctx ends.
+func run(ctx context.Context, stages []stage, set func(Fault)) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for _, st := range stages {
+		set(st.fault)
+		if st.lasts == 0 {
+			<-ctx.Done()
+			return
+		}
+		t.Reset(st.lasts)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}

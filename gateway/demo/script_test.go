@@ -1,0 +1,86 @@
+package demo
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestOutageScript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var now atomic.Pointer[Fault]
+		done := make(chan struct{})
+		go func() { defer close(done); run(ctx, Outage.stages(), func(f Fault) { now.Store(&f) }) }()
+
+		start := time.Now()
+		for _, want := range []struct {
+			at    time.Duration
+			fault Fault
+			phase string
+		}{
+			{1 * time.Second, Fault{}, "begins in 19 s"},
+			{19 * time.Second, Fault{}, "begins in 1 s"},
+			{21 * time.Second, Fault{Kind: Unavailable}, "answering 503"},
+			{37 * time.Second, Fault{Kind: Unavailable}, "permission_change"},
+			{39 * time.Second, Fault{Kind: Hang}, "hangs"},
+			{54 * time.Second, Fault{Kind: Hang}, "hangs"},
+			{56 * time.Second, Fault{Kind: Unavailable, Ratio: 0.4}, "4 of 10"},
+			{63 * time.Second, Fault{}, "healthy again: watch"},
+			{119 * time.Second, Fault{}, "healthy again: W arms"},
+			{24 * time.Hour, Fault{}, "healthy again: W arms"},
+		} {
+			<-time.After(want.at - time.Since(start))
+			synctest.Wait()
+			if got := *now.Load(); got != want.fault {
+				t.Errorf("at %s: fault %+v, want %+v", want.at, got, want.fault)
+			}
+			st, left := at(Outage.stages(), want.at)
+			if got := st.say(left); !strings.Contains(got, want.phase) {
+				t.Errorf("at %s: %q, want %q", want.at, got, want.phase)
+			}
+			if st.fault != want.fault {
+				t.Errorf("at %s: the phase speaks of %+v", want.at, st.fault)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestQuietScript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			run(ctx, Quiet.stages(), func(f Fault) {
+				calls++
+				if f != (Fault{}) {
+					t.Errorf("fault %+v", f)
+				}
+			})
+		}()
+		<-time.After(time.Hour)
+		cancel()
+		<-done
+		if calls != 1 {
+			t.Errorf("%d changes", calls)
+		}
+	})
+}
+
+// The console shows a phase in one row, also on 80 columns.
+func TestPhasesFitARow(t *testing.T) {
+	for _, s := range Scripts {
+		for _, st := range s.stages() {
+			if p := st.say(st.lasts); len(p) > 76 || strings.ContainsAny(p, "\n\t") {
+				t.Errorf("%d columns: %q", len(p), p)
+			}
+		}
+	}
+}
