@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 )
 
 // ErrFrameTooLong is returned for a frame above the reader's limit. What was
 // read of it is lost; the stream cannot be continued.
 var ErrFrameTooLong = errors.New("event stream frame is longer than the limit")
 
+var errClosed = errors.New("read from a closed event stream")
+
 const (
 	smallBuffer = 4 << 10
 	largeBuffer = 64 << 10 // given back once the frame that needed it is gone
 )
+
+var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
 // FrameReader splits an event stream into frames without changing a byte: all
 // frames in sequence are the stream. To learn of every byte that arrives, also
@@ -29,6 +34,7 @@ type FrameReader struct {
 	// buf[start:] has been read and not yet returned; lines up to buf[scan:]
 	// have been looked at.
 	buf         []byte
+	small       *[smallBuffer]byte // buf's array, if it comes from the pool
 	start, scan int
 	line        int  // where the line that scan is in begins
 	lone        bool // the last frame ended in \r: a \n that comes next is still part of that line end
@@ -134,11 +140,10 @@ func (f *FrameReader) find() int {
 // fill reads once, making room if there is none.
 func (f *FrameReader) fill() {
 	if f.start > 0 {
-		// What is left of the buffer is moved down, into a small one where a
-		// large frame has passed.
 		rest := f.buf[f.start:]
-		if cap(f.buf) > largeBuffer && len(rest) <= smallBuffer/2 {
-			f.buf = append(make([]byte, 0, smallBuffer), rest...)
+		if f.small == nil && cap(f.buf) > largeBuffer && len(rest) <= smallBuffer/2 {
+			f.buf = nil // a large frame has passed
+			f.grow(rest)
 		} else {
 			f.buf = f.buf[:copy(f.buf, rest)]
 		}
@@ -147,9 +152,7 @@ func (f *FrameReader) fill() {
 		f.start = 0
 	}
 	if len(f.buf) == cap(f.buf) {
-		grown := make([]byte, len(f.buf), max(smallBuffer, 2*cap(f.buf)))
-		copy(grown, f.buf)
-		f.buf = grown
+		f.grow(f.buf)
 	}
 	// As bufio does, an io.Reader that gives neither bytes nor an error is
 	// asked again, but not for ever.
@@ -161,4 +164,32 @@ func (f *FrameReader) fill() {
 		}
 	}
 	f.err = io.ErrNoProgress
+}
+
+// grow replaces the buffer by one of twice its size that holds rest.
+func (f *FrameReader) grow(rest []byte) {
+	if cap(f.buf) == 0 {
+		f.small = smallBuffers.Get().(*[smallBuffer]byte)
+		f.buf = append(f.small[:0], rest...)
+		return
+	}
+	f.buf = append(make([]byte, 0, 2*cap(f.buf)), rest...)
+	f.release()
+}
+
+func (f *FrameReader) release() {
+	if f.small != nil {
+		smallBuffers.Put(f.small)
+		f.small = nil
+	}
+}
+
+// Close gives the buffer back: the last frame is no longer valid, and nothing
+// more is read. It does not close the underlying reader.
+func (f *FrameReader) Close() {
+	f.release()
+	f.buf, f.start, f.scan, f.line = nil, 0, 0, 0
+	if f.err == nil || f.err == io.EOF {
+		f.err = errClosed
+	}
 }
