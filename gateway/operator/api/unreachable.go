@@ -2,11 +2,11 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
@@ -44,7 +44,6 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	_, dns := errors.AsType[*net.DNSError](err)
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, hostname := errors.AsType[x509.HostnameError](err)
-	_, record := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		e.Err = context.Canceled
@@ -65,7 +64,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		e.Hint = "its certificate is signed by nobody known here: pass the CA's file"
 	case hostname:
 		e.Hint = "its certificate is for another name"
-	case record:
+	case errors.Is(err, http.ErrSchemeMismatch):
 		e.Hint = "it does not speak TLS: use http:// on loopback, or set operator.tls"
 	}
 	return e

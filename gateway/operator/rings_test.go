@@ -1,0 +1,205 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"failback/gateway/decision"
+	"failback/gateway/operator/api"
+)
+
+func TestEventsRing(t *testing.T) {
+	v := newEvents(time.Now())
+	if l, dropped, known := v.since(0, 10); len(l) != 0 || dropped != 0 || !known || v.newest() != v.base {
+		t.Errorf("empty: %v %d %v", l, dropped, known)
+	}
+	for i := range keptEvents + 10 {
+		v.add(api.Event{To: fmt.Sprint(i)})
+	}
+	for _, tc := range []struct {
+		name    string
+		after   uint64
+		limit   int
+		first   string
+		n       int
+		dropped uint64
+		known   bool
+	}{
+		{"all", 0, keptEvents, "10", keptEvents, 10, true},
+		{"all, from the number of no event", v.base, keptEvents, "10", keptEvents, 10, true},
+		{"limited", 0, 3, "10", 3, 10, true},
+		{"some left the ring", v.base + 4, 1, "10", 1, 6, true},
+		{"the oldest kept is next", v.base + 10, 1, "10", 1, 0, true},
+		{"in the middle", v.base + 2000, 2, "2000", 2, 0, true},
+		{"the newest", v.last - 1, 5, fmt.Sprint(keptEvents + 9), 1, 0, true},
+		{"nothing new", v.last, 5, "", 0, 0, true},
+		{"of an earlier process", 17, 1, "10", 1, 10, false},
+		{"of a later clock", v.last + 1, 1, "10", 1, 10, false},
+	} {
+		l, dropped, known := v.since(tc.after, tc.limit)
+		if len(l) != tc.n || dropped != tc.dropped || known != tc.known || tc.n > 0 && l[0].To != tc.first {
+			t.Errorf("%s: %d from %.1v, %d dropped, known %v", tc.name, len(l), l, dropped, known)
+		}
+		for i := 1; i < len(l); i++ {
+			if l[i].Seq != l[i-1].Seq+1 {
+				t.Fatalf("%s: %d follows %d", tc.name, l[i].Seq, l[i-1].Seq)
+			}
+		}
+	}
+	// A process started later numbers above all of this one's.
+	if later := newEvents(time.Now()); later.base <= v.base {
+		t.Error("numbers of a later process are not above")
+	}
+}
+
+func TestDecisionsRing(t *testing.T) {
+	v := newDecisions()
+	now := time.Unix(1_800_000_000, 0)
+	if kept, total, perMinute := v.newest(now); len(kept) != 0 || total != 0 || perMinute != 0 {
+		t.Errorf("empty: %d %d %d", len(kept), total, perMinute)
+	}
+	for i := range keptDecisions + 100 {
+		v.add(&decision.Decision{HTTPStatus: i}, now.Add(-90*time.Second+time.Duration(i)*20*time.Millisecond))
+	}
+	kept, total, perMinute := v.newest(now)
+	if len(kept) != keptDecisions || total != keptDecisions+100 || kept[0].HTTPStatus != keptDecisions+99 || kept[keptDecisions-1].HTTPStatus != 100 {
+		t.Errorf("%d kept of %d, %d..%d", len(kept), total, kept[0].HTTPStatus, kept[len(kept)-1].HTTPStatus)
+	}
+	if want := keptDecisions + 100 - 31*50; perMinute != want { // those of the last 60 whole seconds, this one included
+		t.Errorf("%d a minute, want %d", perMinute, want)
+	}
+	if _, _, perMinute := v.newest(now.Add(time.Hour)); perMinute != 0 {
+		t.Errorf("%d a minute after an hour", perMinute)
+	}
+	found, left, next := v.since(total-5, 3)
+	if len(found) != 3 || left != 2 || next != total || found[2].HTTPStatus != keptDecisions+99 {
+		t.Errorf("%d found, %d left, next %d", len(found), left, next)
+	}
+	if found, left, _ := v.since(0, 1<<20); len(found) != keptDecisions || left != 100 {
+		t.Errorf("%d found, %d left", len(found), left)
+	}
+	if found, left, next := v.since(total, 5); len(found) != 0 || left != 0 || next != total {
+		t.Errorf("%d found, %d left, next %d", len(found), left, next)
+	}
+}
+
+func BenchmarkDecision(b *testing.B) {
+	v := newDecisions()
+	d := &decision.Decision{}
+	b.ReportAllocs()
+	for b.Loop() {
+		v.add(d, time.Now())
+	}
+}
+
+func TestDecisionFilters(t *testing.T) {
+	ts := start(t, nil)
+	now := time.Now()
+	for i, d := range []*decision.Decision{
+		{Task: "refund", Status: decision.Human, Primary: "a", Route: decision.RouteNone},
+		{Task: "refund", Status: decision.Completed, Primary: "a", Selected: "a"},
+		{Task: "policy_question", Status: decision.DegradedCompleted, Primary: "a", Selected: "b"},
+		{Task: "unnamed", Status: decision.Unavailable, Primary: "a", Attempts: []decision.Attempt{{Provider: "a"}, {Provider: "c"}}},
+	} {
+		d.RequestID = fmt.Sprintf("r%d", i)
+		d.Time = now.Add(time.Duration(i) * time.Second)
+		ts.Decision(d)
+	}
+	for _, tc := range []struct {
+		f    api.Filter
+		want string
+	}{
+		{api.Filter{}, "r3 r2 r1 r0"},
+		{api.Filter{Limit: 2}, "r3 r2"},
+		{api.Filter{Task: "refund"}, "r1 r0"},
+		{api.Filter{Task: "refund", Status: "human"}, "r0"},
+		{api.Filter{Provider: "b"}, "r2"},
+		{api.Filter{Provider: "c"}, "r3"},
+		{api.Filter{Provider: "a", Limit: 3}, "r3 r2 r1"},
+		{api.Filter{RequestID: "r2"}, "r2"},
+		{api.Filter{Since: now.Add(2 * time.Second)}, "r3 r2"},
+		{api.Filter{Task: "nothing"}, ""},
+	} {
+		got, err := ts.ana(t).Decisions(t.Context(), tc.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, d := range got.Decisions {
+			ids = append(ids, d.RequestID)
+		}
+		if s := strings.Join(ids, " "); s != tc.want || got.Total != 4 || got.PerMinute != 4 || got.At.IsZero() {
+			t.Errorf("%+v: %s, %d of %d", tc.f, s, got.PerMinute, got.Total)
+		}
+	}
+}
+
+// What an answer would ignore is refused: it would pass for a filtered one.
+func TestParametersAreChecked(t *testing.T) {
+	ts := start(t, nil)
+	for path, says := range map[string]string{
+		"decisions?limit=0":              "number from 1 to 4096",
+		"decisions?limit=x":              "number from 1 to 4096",
+		"decisions?limit=99999999999999": "number from 1 to 4096",
+		"decisions?status=ok":            "there are completed, degraded_completed",
+		"decisions?tsak=refund":          "known are limit, task",
+		"decisions?task=a&task=b":        "given 2 times",
+		"decisions?since=yesterday":      "2006-01-02",
+		"decisions?a=%zz":                "malformed",
+		"events?after=-1":                "sequence number",
+		"events?after=x":                 "sequence number",
+		"events?decisions=true":          "for streams only",
+		"audit?limit=1001":               "number from 1 to 1000",
+		"state?x=1":                      "not known",
+	} {
+		status, body := ts.raw(t, "GET", "/operator/v1/"+path, "", "Authorization", "Bearer "+vicToken)
+		if status != 422 || !strings.Contains(body, says) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
+func TestEventsAsJSON(t *testing.T) {
+	ts := start(t, nil)
+	for i := range 3 {
+		ts.Event(decision.Event{Kind: decision.KindTrafficStep, To: fmt.Sprint(i)})
+	}
+	all, err := ts.ana(t).Events(t.Context(), 0)
+	if err != nil || len(all.Events) != 3 || all.Dropped != 0 || all.Events[0].To != "0" || all.Events[0].Time.IsZero() {
+		t.Fatalf("%+v %v", all, err)
+	}
+	rest, err := ts.ana(t).Events(t.Context(), all.Events[1].Seq)
+	if err != nil || len(rest.Events) != 1 || rest.Events[0] != all.Events[2] {
+		t.Errorf("%+v %v", rest, err)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	var s sessions
+	now := time.Now()
+	s.seen("1", "ana", "gw", false, now)
+	s.seen("1", "eve", "gw", false, now.Add(time.Second)) // the same id is another's session
+	s.seen("", "nobody", "gw", false, now)
+	s.seen("a b", "nobody", "gw", false, now)
+	s.seen(strings.Repeat("x", 65), "nobody", "gw", false, now)
+	s.seen("1", "ana", "gw", true, now.Add(time.Minute))
+	l := s.list("1", "ana", now.Add(time.Minute))
+	if len(l) != 2 || l[0].Name != "ana" || !l[0].You || l[1].You || !l[0].Writes.Equal(now.Add(time.Minute)) || !l[0].Since.Equal(now) || !l[1].Writes.IsZero() {
+		t.Errorf("%+v", l)
+	}
+	if l := s.list("1", "ana", now.Add(sessionLife+2*time.Second)); len(l) != 1 || l[0].Name != "ana" {
+		t.Errorf("later: %+v", l)
+	}
+	for i := range 2 * maxSessions {
+		s.seen(fmt.Sprint("many", i), "ana", "gw", false, now.Add(time.Minute))
+	}
+	if len(s.m) > maxSessions {
+		t.Errorf("%d sessions", len(s.m))
+	}
+	s.seen("fresh", "ben", "gw", false, now.Add(time.Hour)) // the old ones make room
+	if l := s.list("", "", now.Add(time.Hour)); len(l) != 1 {
+		t.Errorf("%d sessions after an hour", len(l))
+	}
+}
