@@ -156,9 +156,8 @@ func slowFrames(b string) []string {
 
 // slowEvents are the names and data that a client gets to see.
 func slowEvents(b string) (all []string) {
-	for _, frame := range slowFrames(b) {
+	for _, frame := range slowFrames(strings.TrimPrefix(b, "\ufeff")) {
 		name, data, has := "", []string(nil), false
-		frame = strings.TrimPrefix(frame, "\ufeff")
 		for line := range strings.SplitSeq(strings.ReplaceAll(strings.ReplaceAll(frame, "\r\n", "\n"), "\r", "\n"), "\n") {
 			field, value, _ := strings.Cut(line, ":")
 			value = strings.TrimPrefix(value, " ")
@@ -180,6 +179,7 @@ func FuzzFrames(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\ndata: b\n\n", "data: a\r\n\r\n: c\r\n\r\n", "data: a\r\rdata: b\r\r", "event: x\ndata: 1\ndata: 2\n\ndata",
 		"\ufeffdata: a\n\n", "\ufeff\n\n", "\xef\xbb\n", "data: a\n\r\n\r\r\n\n\r", "data:a\r\r\n\ndata:b\r", "id: 1\nretry: 5\nevent:y\n\n", "{\"error\":{}}\n\n",
+		"\n\ufeffdata",
 	} {
 		f.Add(s, uint64(1))
 	}
