@@ -70,10 +70,8 @@ func (g *Group) Acquire(p *Permit, a Ask) decision.Reason {
 	if g == nil || g.u == nil {
 		return decision.NoCapability
 	}
-	if p.g != nil {
-		p.Release()
-	}
 	u := g.u
+	p.releaseFor(u)
 	u.mu.Lock()
 	now := u.set.now()
 	defer u.unlock(now)

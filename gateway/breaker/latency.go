@@ -144,7 +144,7 @@ func (d *daily) quantile(now time.Duration, q float64) (time.Duration, bool) {
 	if d.sum == nil || d.sum.n < samplesKnown {
 		return 0, false
 	}
-	rank := uint32(math.Ceil(q * float64(d.sum.n)))
+	rank := max(uint32(math.Ceil(q*float64(d.sum.n))), 1)
 	for c, n := range d.sum.cells {
 		if n >= rank {
 			return middle(c), true

@@ -145,7 +145,8 @@ func (b *bucket) judgePace(now, limit time.Duration) {
 
 // watchStall opens a bucket in which enough attempts have waited for the time
 // in which it lately answered ten, and it answered none. Those that have not
-// waited for as long as is usual are no sign: a burst after a pause starts so.
+// waited for half as long again as is usual are no sign: a burst after a pause
+// begins so too.
 func (b *bucket) watchStall(now time.Duration) {
 	w := &b.pace
 	last, ten, ok := w.lately()
@@ -159,7 +160,7 @@ func (b *bucket) watchStall(now time.Duration) {
 	least := int(b.u.settings.minSamples())
 	n := 0
 	for k := range w.fresh {
-		due := max(silent, w.usual[k])
+		due := max(silent, w.usual[k]*3/2)
 		for p := w.fresh[k].first; p != nil && n < least && now-p.start >= due; p = p.next {
 			n++
 		}

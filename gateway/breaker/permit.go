@@ -196,6 +196,14 @@ func (p *Permit) Release() {
 	}
 }
 
+// releaseFor releases p if it is still out with another upstream than u; u
+// itself does that when it gives p anew.
+func (p *Permit) releaseFor(u *upstream) {
+	if p.g != nil && p.g.u != u {
+		p.Release()
+	}
+}
+
 // finish takes the permit out of everything, and tells the buckets how its
 // attempt ended. It requires the upstream's lock.
 func (p *Permit) finish(now time.Duration) Report {

@@ -112,6 +112,10 @@ func (u *upstream) check(now time.Duration, g *Group, a *Ask) decision.Reason {
 
 // try gives p what all buckets of g admit, or nothing and the reason.
 func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bool) decision.Reason {
+	if p.stage == stageOut {
+		p.end = ending{}
+		p.finish(now)
+	}
 	f := flags{elsewhere: a.Elsewhere, last: a.LastResort, queued: queued}
 	binding := u.binds(a.Lot)
 	var past [maxBuckets]bool

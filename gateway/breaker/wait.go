@@ -27,9 +27,7 @@ func (g *Group) Wait(ctx context.Context, p *Permit, a Ask, d time.Duration) dec
 	if g == nil || g.u == nil || d <= 0 || ctx.Err() != nil {
 		return g.Acquire(p, a)
 	}
-	if p.g != nil {
-		p.Release()
-	}
+	p.releaseFor(g.u)
 	w, patience, why := g.enqueue(p, &a)
 	if w == nil {
 		return why
