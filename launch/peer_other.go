@@ -1,0 +1,8 @@
+//go:build !linux
+
+package launch
+
+import "net"
+
+// listenerPID is not known on this platform.
+func listenerPID(net.Conn) int { return 0 }
