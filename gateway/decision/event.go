@@ -12,6 +12,7 @@ const (
 	KindOperatorCommand   Kind = "operator_command"
 	KindConfigReload      Kind = "config_reload"
 	KindCredential        Kind = "credential"
+	KindModelCooling      Kind = "model_cooling" // an upstream's model is left alone
 	KindPassthrough       Kind = "passthrough"
 )
 

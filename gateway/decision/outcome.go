@@ -46,6 +46,11 @@ type Outcome struct {
 	InputTokens       int    // as reported, 0 if not
 	OutputTokens      int
 
+	// ConnID is set if the attempt ended because a connection that carries
+	// many requests (HTTP/2) was lost: attempts of one upstream with the same
+	// ConnID are one piece of evidence, however many they are. 0 otherwise.
+	ConnID uint64
+
 	// Code is the upstream's machine-readable error code or type, cut to 64
 	// visible characters. It is for operators.
 	Code string

@@ -1,0 +1,93 @@
+package upstream
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"failback/gateway/decision"
+)
+
+// How long a model of an upstream is left alone: as long as was asked for, and
+// else modelBusy after a 429 or 529 that named it; a model that is gone cools
+// as a credential does, coolFirst and then twice as long each time.
+const modelBusy = 15 * time.Second
+
+// models keeps which models of one upstream cool.
+type models struct {
+	some atomic.Bool // any entry at all: read without mu for every request
+
+	mu sync.Mutex
+	// mu guards everything that follows.
+	cool map[string]modelState
+}
+
+type modelState struct {
+	class decision.Class
+	fails int
+	last  time.Duration
+	until time.Time
+}
+
+// ModelCooling returns the class for which model, by u's own name for it, is
+// left alone now, and whether it is.
+func (u *Upstream) ModelCooling(model string) (decision.Class, bool) {
+	if !u.models.some.Load() {
+		return "", false
+	}
+	u.models.mu.Lock()
+	defer u.models.mu.Unlock()
+	m, ok := u.models.cool[model]
+	if !ok || !time.Now().Before(m.until) {
+		return "", false
+	}
+	return m.class, true
+}
+
+// CoolModel leaves model alone for retryAfter, or as long as is usual for
+// class if retryAfter is not positive. It never shortens what holds already,
+// and says so in an event when it begins.
+func (u *Upstream) CoolModel(model string, class decision.Class, retryAfter time.Duration) {
+	now := time.Now()
+	u.models.mu.Lock()
+	m, known := u.models.cool[model]
+	cooling := known && now.Before(m.until)
+	if !cooling {
+		// A failure long after the last one starts over.
+		if known && now.Sub(m.until) > m.last {
+			m.fails = 0
+		}
+		m.fails++
+	}
+	d := retryAfter
+	if d <= 0 {
+		d = modelBusy
+		if class == decision.ModelGone {
+			d = min(coolFirst<<min(m.fails-1, 8), coolMost)
+		}
+	}
+	if until := now.Add(d); until.After(m.until) {
+		m.until, m.last = until, d
+	}
+	m.class = class
+	if u.models.cool == nil {
+		u.models.cool = make(map[string]modelState)
+	}
+	u.models.cool[model] = m
+	u.models.some.Store(true)
+	u.models.mu.Unlock()
+	if !cooling && u.book.onEvent != nil {
+		u.book.onEvent(decision.Event{
+			Kind: decision.KindModelCooling, Time: now, Provider: u.name, Region: u.Region(), Model: model,
+			From: "ok", To: "cooling", Reason: string(class), Detail: "left alone for " + d.String(), By: "auto",
+		})
+	}
+}
+
+// ClearModels ends the cooling of every model of u.
+func (u *Upstream) ClearModels() {
+	u.models.mu.Lock()
+	defer u.models.mu.Unlock()
+	clear(u.models.cool)
+	u.models.some.Store(false)
+}
