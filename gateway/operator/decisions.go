@@ -11,11 +11,12 @@ import (
 const keptDecisions = 4096
 
 // decisions is the ring of the last decisions. Recording one is on every
-// request's path: it keeps a pointer and renders nothing.
+// request's path: it copies the record, so that nothing else of the request is
+// kept with it, and renders nothing.
 type decisions struct {
 	// mu guards everything that follows.
 	mu     sync.Mutex
-	ring   [keptDecisions]*decision.Decision // decision number n is at n % keptDecisions
+	ring   [keptDecisions]decision.Decision // decision number n is at n % keptDecisions
 	total  uint64
 	perSec [60]struct {
 		sec int64
@@ -28,7 +29,7 @@ func newDecisions() *decisions { return new(decisions) }
 func (v *decisions) add(d *decision.Decision, now time.Time) {
 	sec := now.Unix()
 	v.mu.Lock()
-	v.ring[v.total%keptDecisions] = d
+	v.ring[v.total%keptDecisions] = *d
 	v.total++
 	b := &v.perSec[sec%60]
 	if b.sec != sec {
@@ -38,26 +39,49 @@ func (v *decisions) add(d *decision.Decision, now time.Time) {
 	v.mu.Unlock()
 }
 
-// newest returns the kept decisions, newest first, and the counts.
-func (v *decisions) newest(now time.Time) (kept []*decision.Decision, total uint64, perMinute int) {
-	kept = make([]*decision.Decision, 0, keptDecisions)
+// counts returns how many decisions there were, in all and in the last minute.
+func (v *decisions) counts(now time.Time) (total uint64, perMinute int) {
 	sec := now.Unix()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for n := v.total; n > 0 && v.total-n < keptDecisions; n-- {
-		kept = append(kept, v.ring[(n-1)%keptDecisions])
-	}
 	for _, b := range v.perSec {
 		if b.sec > sec-60 && b.sec <= sec {
 			perMinute += b.n
 		}
 	}
-	return kept, v.total, perMinute
+	return v.total, perMinute
+}
+
+// newest returns up to limit kept decisions that f matches, newest first.
+func (v *decisions) newest(f *filter, limit int) []decision.Decision {
+	var found []decision.Decision
+	next := v.count() // one above the number to look at next
+	for more := true; more && len(found) < limit; {
+		found, next, more = v.look(f, limit, found, next)
+	}
+	return found
+}
+
+// look goes through a few decisions below next: requests wait for the ring no
+// longer than that takes.
+func (v *decisions) look(f *filter, limit int, found []decision.Decision, next uint64) (_ []decision.Decision, _ uint64, more bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for range 64 {
+		if next == 0 || v.total-next >= keptDecisions || len(found) == limit {
+			return found, next, false
+		}
+		next--
+		if d := &v.ring[next%keptDecisions]; f.matches(d) {
+			found = append(found, *d)
+		}
+	}
+	return found, next, true
 }
 
 // since returns the newest decisions, at most limit, after the first n of all,
 // oldest first, with how many were left out and where to go on.
-func (v *decisions) since(n uint64, limit int) (found []*decision.Decision, left, next uint64) {
+func (v *decisions) since(n uint64, limit int) (found []decision.Decision, left, next uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if n >= v.total {
@@ -67,7 +91,7 @@ func (v *decisions) since(n uint64, limit int) (found []*decision.Decision, left
 	if most := uint64(min(limit, keptDecisions)); v.total-from > most {
 		from = v.total - most
 	}
-	found = make([]*decision.Decision, 0, v.total-from)
+	found = make([]decision.Decision, 0, v.total-from)
 	for i := from; i < v.total; i++ {
 		found = append(found, v.ring[i%keptDecisions])
 	}

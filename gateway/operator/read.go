@@ -58,15 +58,11 @@ func (s *Server) getDecisions(w http.ResponseWriter, r *http.Request, _ identity
 		return
 	}
 	now := time.Now()
-	kept, total, perMinute := s.decisions.newest(now)
-	a := api.Decisions{Decisions: []api.Decision{}, Total: total, PerMinute: perMinute, At: now}
-	for _, d := range kept {
-		if len(a.Decisions) == limit {
-			break
-		}
-		if f.matches(d) {
-			a.Decisions = append(a.Decisions, s.o.Line(d))
-		}
+	a := api.Decisions{Decisions: []api.Decision{}, At: now}
+	a.Total, a.PerMinute = s.decisions.counts(now)
+	found := s.decisions.newest(&f, limit)
+	for i := range found {
+		a.Decisions = append(a.Decisions, s.o.Line(&found[i]))
 	}
 	s.answer(w, http.StatusOK, a)
 }

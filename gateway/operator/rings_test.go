@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -57,20 +58,25 @@ func TestEventsRing(t *testing.T) {
 func TestDecisionsRing(t *testing.T) {
 	v := newDecisions()
 	now := time.Unix(1_800_000_000, 0)
-	if kept, total, perMinute := v.newest(now); len(kept) != 0 || total != 0 || perMinute != 0 {
+	total, perMinute := v.counts(now)
+	if kept := v.newest(&filter{}, keptDecisions); len(kept) != 0 || total != 0 || perMinute != 0 {
 		t.Errorf("empty: %d %d %d", len(kept), total, perMinute)
 	}
 	for i := range keptDecisions + 100 {
 		v.add(&decision.Decision{HTTPStatus: i}, now.Add(-90*time.Second+time.Duration(i)*20*time.Millisecond))
 	}
-	kept, total, perMinute := v.newest(now)
+	kept := v.newest(&filter{}, keptDecisions)
+	total, perMinute = v.counts(now)
 	if len(kept) != keptDecisions || total != keptDecisions+100 || kept[0].HTTPStatus != keptDecisions+99 || kept[keptDecisions-1].HTTPStatus != 100 {
 		t.Errorf("%d kept of %d, %d..%d", len(kept), total, kept[0].HTTPStatus, kept[len(kept)-1].HTTPStatus)
 	}
 	if want := keptDecisions + 100 - 31*50; perMinute != want { // those of the last 60 whole seconds, this one included
 		t.Errorf("%d a minute, want %d", perMinute, want)
 	}
-	if _, _, perMinute := v.newest(now.Add(time.Hour)); perMinute != 0 {
+	if l := v.newest(&filter{}, 65); len(l) != 65 || l[64].HTTPStatus != keptDecisions+99-64 {
+		t.Errorf("%d found", len(l))
+	}
+	if _, perMinute := v.counts(now.Add(time.Hour)); perMinute != 0 {
 		t.Errorf("%d a minute after an hour", perMinute)
 	}
 	found, left, next := v.since(total-5, 3)
@@ -83,6 +89,29 @@ func TestDecisionsRing(t *testing.T) {
 	if found, left, next := v.since(total, 5); len(found) != 0 || left != 0 || next != total {
 		t.Errorf("%d found, %d left, next %d", len(found), left, next)
 	}
+}
+
+// A request's record must not keep the request: its body may be large.
+func TestDecisionsKeepNoRequest(t *testing.T) {
+	type exchange struct {
+		body []byte
+		d    decision.Decision
+	}
+	v := newDecisions()
+	gone := make(chan struct{})
+	x := &exchange{body: make([]byte, 1<<20)}
+	runtime.AddCleanup(x, func(c chan struct{}) { close(c) }, gone)
+	v.add(&x.d, time.Now())
+	waitFor(t, "the request to be freed", func() bool {
+		runtime.GC()
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
+		}
+	})
+	runtime.KeepAlive(v)
 }
 
 func BenchmarkDecision(b *testing.B) {

@@ -274,7 +274,8 @@ func (s *Server) Addr() string {
 }
 
 // Decision records d for /decisions and for streams that ask for decisions. It
-// keeps d, which must not change any more, and does not block.
+// copies d but keeps its slices, which must not change any more, and does not
+// block.
 func (s *Server) Decision(d *decision.Decision) { s.decisions.add(d, time.Now()) }
 
 // Event records e for /events and its streams. It does not block.

@@ -128,8 +128,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, wi
 			if left > 0 {
 				s.put(&b, api.StreamDropped, 0, api.Dropped{Kind: api.KindDecision, Count: left})
 			}
-			for _, d := range ds {
-				s.put(&b, api.KindDecision, 0, s.o.Line(d))
+			for i := range ds {
+				s.put(&b, api.KindDecision, 0, s.o.Line(&ds[i]))
 			}
 		case <-beat.C:
 			// A token that was taken out of the configuration ends its streams.

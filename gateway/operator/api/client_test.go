@@ -114,7 +114,7 @@ func TestUnreachable(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, "<h1>SECRET123</h1>")
 	})
-	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", 502) })
+	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) })
 	cut := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "100")
@@ -194,7 +194,9 @@ func TestLostAnswerOfACommand(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	followed := make(chan string, 1)
 	other := serve(t, func(_ http.ResponseWriter, r *http.Request) { followed <- r.Header.Get("Authorization") })
-	addr := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+other, 307) })
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+other, http.StatusTemporaryRedirect)
+	})
 	_, err := client(t, "http://"+addr, api.Options{Token: "secret"}).State(t.Context())
 	if _, ok := errors.AsType[*api.UnreachableError](err); !ok {
 		t.Errorf("%v", err)
