@@ -310,8 +310,8 @@ type DecisionAttempt struct {
 	Detail            string   `json:"detail,omitempty"`
 }
 
-// Event is a change: a transition, a step, a command. Seq orders events and
-// decisions of one gateway process and is where a replay goes on.
+// Event is a change: a transition, a step, a command. Seq orders the events of
+// one gateway process and is where a replay goes on.
 type Event struct {
 	Seq        uint64    `json:"seq"`
 	Event      string    `json:"event"` // breaker_transition, traffic_step, operator_command, ...
