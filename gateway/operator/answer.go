@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"failback/gateway/operator/api"
 )
@@ -55,8 +56,15 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	s.limitWrite(w)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
+}
+
+// limitWrite bounds how long the reader of an answer may take. ServeHTTP takes
+// the limit off again for the next request on the connection.
+func (s *Server) limitWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.pace.answerTimeout))
 }
 
 // refuse answers e with the status of its code, or e.HTTPStatus if the server

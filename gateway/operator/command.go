@@ -37,6 +37,14 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, id identity, ac
 		s.refuse(w, refused)
 		return
 	}
+	end, ok := s.begin()
+	if !ok {
+		refused = &api.Error{Code: api.CodeFailed, Message: "nothing was changed: the gateway is stopping", HTTPStatus: http.StatusServiceUnavailable}
+		s.auditRefused(e, refused)
+		s.refuse(w, refused)
+		return
+	}
+	defer end()
 	res, refused := s.perform(r, id, e, c)
 	if refused != nil {
 		s.refuse(w, refused)

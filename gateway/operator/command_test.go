@@ -417,9 +417,29 @@ func TestStopGivesUpOnCommands(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the command was not told")
 	}
+	if l := ts.auditLines(t); len(l) != 1 || l[0].Phase != api.PhaseDone || l[0].Result != api.ResultFailed {
+		t.Errorf("audit: %+v", l)
+	}
 	ts.mu.Lock()
 	ts.stopErr = nil // said; the test's own cleanup stops again
 	ts.mu.Unlock()
+}
+
+// A command that arrives while the server stops is refused and audited.
+func TestCommandsWhileStopping(t *testing.T) {
+	ts := start(t, nil)
+	c := ts.ana(t)
+	ts.mu.Lock()
+	ts.state = stateStopped
+	ts.mu.Unlock()
+	_, err := c.SetShare(t.Context(), "a", api.Command{Share: new(0)})
+	apiError(t, err, 503, api.CodeFailed)
+	ts.mu.Lock()
+	ts.state = stateServing
+	ts.mu.Unlock()
+	if l := ts.auditLines(t); len(l) != 1 || l[0].Phase != api.PhaseRefused || len(ts.control.made()) != 0 {
+		t.Errorf("%+v", l)
+	}
 }
 
 // A body that does not come does not hold a command for ever.

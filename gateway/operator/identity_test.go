@@ -174,8 +174,8 @@ func TestPeerCredentials(t *testing.T) {
 		t.Skip("no peer credentials here")
 	}
 	me, err := user.Current()
-	if err != nil {
-		t.Skip(err)
+	if err != nil || me.Uid == "65534" {
+		t.Skip("nobody runs this test")
 	}
 	ts := start(t, nil)
 	c := ts.client(t, "unix", "", "")

@@ -69,6 +69,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.o.Log(fmt.Sprintf("operator API: panic in %s %s: %v at %s", r.Method, r.Pattern, p, panicSite()))
 		s.refuse(w, &api.Error{Code: api.CodeFailed, Message: "internal error", Hint: "the gateway's log says more"})
 	}()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	s.handler.ServeHTTP(w, r)
 }
 
@@ -135,6 +136,7 @@ func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request, _ identity) 
 		s.refuse(w, &api.Error{Code: api.CodeNotFound, Message: "there are no metrics"})
 		return
 	}
+	s.limitWrite(w)
 	s.o.Metrics.ServeHTTP(w, r)
 }
 

@@ -27,7 +27,8 @@ const (
 	maxTCPConns     = 256
 	maxStreams      = 64 // of which TCP may hold maxTCPStreams, so that it cannot shut out the socket
 	maxTCPStreams   = 48
-	commandTimeout  = time.Minute // a reload may run commands that print secrets
+	answerTimeout   = 30 * time.Second // for the reader of an answer
+	commandTimeout  = time.Minute      // a reload may run commands that print secrets
 	maxNameLength   = 256
 	maxReasonLength = 1000
 )
@@ -87,6 +88,8 @@ type Server struct {
 	stopped chan struct{} // closed when Stop is done
 	serving sync.WaitGroup
 
+	commands sync.WaitGroup // under way; added to while state is stateServing only
+
 	// mu guards everything that follows.
 	mu      sync.Mutex
 	state   serverState
@@ -123,7 +126,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o:         o,
-		pace:      pace{heartbeat: heartbeat, writeTimeout: writeTimeout, decisionTick: decisionTick},
+		pace:      pace{heartbeat: heartbeat, writeTimeout: writeTimeout, answerTimeout: answerTimeout, decisionTick: decisionTick},
 		events:    newEvents(time.Now()),
 		decisions: newDecisions(),
 		anonymous: limiter{burst: 10, every: 10 * time.Second},
@@ -172,6 +175,9 @@ func (s *Server) Start() (err error) {
 			return fmt.Errorf("operator.listen %s: %w", s.o.Listen, err)
 		}
 		s.tcp = l
+		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && s.o.TLS == nil {
+			s.o.Log(fmt.Sprintf("operator.listen %s has no TLS: from other hosts only /metrics and /healthz are served on it", s.o.Listen))
+		}
 	}
 	s.http = &http.Server{
 		Handler:           s,
@@ -234,6 +240,7 @@ func (s *Server) Stop(ctx context.Context) error {
 		err = fmt.Errorf("operator API: commands were still under way: %w", err)
 		s.cancel()
 		_ = s.http.Close()
+		s.awaitCommands()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,6 +248,34 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.stopErr = err
 	close(s.stopped)
 	return err
+}
+
+// begin notes that a command is under way, until end; false if the server is
+// stopping.
+func (s *Server) begin() (end func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != stateServing {
+		return nil, false
+	}
+	s.commands.Add(1)
+	return s.commands.Done, true
+}
+
+// awaitCommands gives commands that were told to end the time to do so, so
+// that their results are in the audit.
+func (s *Server) awaitCommands() {
+	ended := make(chan struct{})
+	go func() {
+		s.commands.Wait()
+		close(ended)
+	}()
+	t := time.NewTimer(lateAuditWait)
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+	}
 }
 
 // closeAll closes what is open. It requires mu.

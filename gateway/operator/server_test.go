@@ -368,6 +368,57 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
+// Who asks for an answer and does not read it holds nothing up for ever.
+func TestAnswersAreBounded(t *testing.T) {
+	ts := start(t, func(s *Server) { s.pace.answerTimeout = 300 * time.Millisecond })
+	large := strings.Repeat("x", 64<<20)
+	ts.o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, large) })
+	c, err := net.Dial("tcp", ts.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := c.Read(make([]byte, 1)); err != nil { // it is being sent, and nobody reads on
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := ts.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// deadlines notes the write deadlines that are set on it.
+type deadlines struct {
+	http.ResponseWriter
+	set []time.Time
+}
+
+func (d *deadlines) Header() http.Header         { return http.Header{} }
+func (d *deadlines) WriteHeader(int)             {}
+func (d *deadlines) Write(p []byte) (int, error) { return len(p), nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+// The limit of one answer does not cut off the next on the same connection.
+func TestLimitOfOneAnswer(t *testing.T) {
+	ts := start(t, nil)
+	for _, path := range []string{"/operator/v1/state", "/metrics"} {
+		r, err := http.NewRequest("GET", path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d deadlines
+		ts.ServeHTTP(&d, r)
+		if len(d.set) != 2 || !d.set[0].IsZero() || time.Until(d.set[1]) < 20*time.Second {
+			t.Errorf("%s: %v", path, d.set)
+		}
+	}
+}
+
 func TestNewRefusesWhatItCannotServe(t *testing.T) {
 	good := Options{AuditPath: "x", Control: newFakeControl(), Line: testLine, EventLine: testEventLine}
 	for name, spoil := range map[string]func(*Options){

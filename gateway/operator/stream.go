@@ -22,8 +22,8 @@ const (
 	decisionBatch = 100 // decisions of one tick; the rest is counted as dropped
 )
 
-// pace is the timing of streams: the constants, but in tests.
-type pace struct{ heartbeat, writeTimeout, decisionTick time.Duration }
+// pace is the timing of answers and streams: the constants, but in tests.
+type pace struct{ heartbeat, writeTimeout, answerTimeout, decisionTick time.Duration }
 
 // streamCount bounds the event streams. The zero value is ready.
 type streamCount struct {
