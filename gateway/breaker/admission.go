@@ -55,15 +55,8 @@ func (a *admission) update(now time.Duration) {
 
 // admits says whether one more may pass, and takes nothing.
 func (a *admission) admits(now time.Duration) bool {
-	if !a.on {
-		return true
-	}
 	a.update(now)
-	if !a.on || a.tokens >= 1 {
-		return true
-	}
-	a.bound = now
-	return false
+	return !a.on || a.tokens >= 1
 }
 
 // take counts one that passes, be it one too many.

@@ -203,7 +203,7 @@ func (r *rig) trip(reason string) {
 func (r *rig) due() {
 	r.Helper()
 	r.trip(ForFailureRate)
-	r.pass(r.bucket(decision.Stream).NextProbeAt.Sub(time.Now()))
+	r.pass(time.Until(r.bucket(decision.Stream).NextProbeAt))
 }
 
 // ramp brings the bucket into its ramp.

@@ -44,9 +44,9 @@ type bucket struct {
 	detail string
 	forced override
 
-	given    slots // permits out of the half-open or ramping bucket
-	queued   int   // attempts that wait for their turn in the ramp
-	cooldown time.Duration
+	given    slots             // permits out of the half-open or ramping bucket
+	queued   int               // attempts that wait for room here
+	cooldown time.Duration     // of the last opening by a rule
 	openings [16]time.Duration // when it opened last, a ring
 	opened   int               // how often it opened
 	// retryAt is the latest time until which the upstream asked to be left
@@ -100,6 +100,10 @@ func (b *bucket) settle(now time.Duration) {
 	}
 	switch b.state {
 	case &b.half:
+		if b.half.ok >= b.u.settings.Probes { // fewer are configured now
+			b.toRamping(now)
+			return
+		}
 		for s := b.given.expired(now); s != nil; s = b.given.expired(now) {
 			b.given.remove(s)
 		}
@@ -130,18 +134,19 @@ func (b *bucket) rules() bool { return b.state == &b.closed || b.state == &b.ram
 // trip opens the bucket, unless an operator holds it closed, or it is open
 // already and as much as reason would have it.
 func (b *bucket) trip(now time.Duration, reason, detail string) bool {
-	switch {
-	case b.forced.to != "":
+	if b.forced.to != "" {
 		return false
+	}
+	var until time.Duration
+	switch {
 	case b.rules():
 		b.lengthenCooldown(now)
-	case !b.soft() || soft(reason):
+	case b.state == &b.open && b.soft() && !soft(reason):
+		until = b.open.until
+	default:
 		return false
 	}
-	until := max(now+b.cooldown, b.retryAt)
-	if b.state == &b.open {
-		until = max(until, b.open.until)
-	}
+	until = max(until, b.cooledAt(now))
 	b.toOpen(now, until, opening{reason: reason, detail: detail})
 	return true
 }
@@ -160,6 +165,11 @@ func (b *bucket) lengthenCooldown(now time.Duration) {
 	for range recent {
 		b.cooldown = min(2*b.cooldown, b.u.settings.CooldownMax)
 	}
+}
+
+// cooledAt is until when a bucket stays open that opens now.
+func (b *bucket) cooledAt(now time.Duration) time.Duration {
+	return max(now+max(b.cooldown, b.u.settings.Cooldown), b.retryAt)
 }
 
 func (b *bucket) toOpen(now, until time.Duration, o opening) {

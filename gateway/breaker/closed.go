@@ -23,13 +23,19 @@ func (c *closed) left(now time.Duration, s *slot) { c.b.countRun(now, s.p) }
 
 func (c *closed) tick(now time.Duration) { c.b.watch(now) }
 
-// withinRate applies the rate that 429s left. A last resort is sent anyway.
+// withinRate applies the rate that 429s left; those that wait for it come first.
+// A last resort is sent anyway.
 func (b *bucket) withinRate(now time.Duration, f flags) verdict {
 	switch {
-	case b.admission.admits(now):
+	case !b.admission.on:
+		return verdict{}
+	case b.admission.admits(now) && b.turn(f):
 		return verdict{}
 	case f.last:
 		return verdict{over: rateLimit}
 	}
 	return verdict{reason: decision.Capacity, over: rateLimit}
 }
+
+// turn reports whether nobody came before who waits.
+func (b *bucket) turn(f flags) bool { return f.queued || b.queued == 0 }

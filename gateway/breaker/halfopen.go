@@ -75,7 +75,7 @@ func (*halfOpen) left(time.Duration, *slot) {}
 // reopen ends the probing. reason is the bucket's from now on, event that of the event.
 func (h *halfOpen) reopen(now time.Duration, reason, event, cause string) {
 	b := h.b
-	b.toOpen(now, max(now+b.cooldown, b.retryAt), opening{
+	b.toOpen(now, b.cooledAt(now), opening{
 		reason: reason,
 		event:  event,
 		detail: fmt.Sprintf("1/%d probes failed (%s)", b.u.settings.Probes, cause),
@@ -87,6 +87,9 @@ func (h *halfOpen) reopen(now time.Duration, reason, event, cause string) {
 func (h *halfOpen) tick(now time.Duration) {
 	b := h.b
 	b.settle(now)
+	if b.state != h { // no more
+		return
+	}
 	if !b.u.settings.slowRule() {
 		return
 	}

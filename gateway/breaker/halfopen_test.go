@@ -46,7 +46,7 @@ func TestHalfOpenVerdicts(t *testing.T) {
 				switch c.Blame() {
 				case decision.OfBucket, decision.OfAdmission:
 					s := r.wantState(Open)
-					if s.NextProbeAt.Sub(time.Now()) != 15*time.Second {
+					if time.Until(s.NextProbeAt) != 15*time.Second {
 						t.Errorf("not armed again: %v", s.NextProbeAt)
 					}
 					if s.Reason != ForFailureRate || r.last().Reason != ProbeFailed {
@@ -66,6 +66,19 @@ func TestHalfOpenVerdicts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Fewer probes than have ended well already: that is enough.
+func TestHalfOpenFewerProbesConfigured(t *testing.T) {
+	s := only(func(s *Settings) { s.Probes = 3 })
+	bubble(t, s, func(r *rig) {
+		r.due()
+		r.do(2, decision.OK)
+		s.Probes = 2
+		r.set.Configure("a", "eu", everything, s)
+		r.get(ask())
+		r.wantState(Ramping)
+	})
 }
 
 func TestHalfOpenDetail(t *testing.T) {

@@ -116,7 +116,7 @@ func TestRetryAfterEndsWithASuccessBegunLater(t *testing.T) {
 func TestCooldownDoublesWithEachOpening(t *testing.T) {
 	bubble(t, only(nil), func(r *rig) {
 		closeAgain := func() {
-			r.pass(r.bucket(decision.Stream).NextProbeAt.Sub(time.Now()))
+			r.pass(time.Until(r.bucket(decision.Stream).NextProbeAt))
 			r.do(1, decision.OK)
 			r.pass(3 * time.Second)
 			r.wantState(Closed)

@@ -24,7 +24,7 @@ func (*ramping) name() string { return Ramping }
 
 func (r *ramping) admit(now time.Duration, f flags) verdict {
 	b := r.b
-	if b.given.n < r.limit && (f.queued || b.queued == 0) {
+	if b.given.n < r.limit && b.turn(f) {
 		return b.withinRate(now, f)
 	}
 	if f.last && b.soft() {

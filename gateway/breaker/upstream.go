@@ -27,6 +27,7 @@ type upstream struct {
 	buckets  [maxBuckets]*bucket // by place in decision.Capabilities; nil: not one of its own
 	groups   map[decision.CapabilitySet]*Group
 	waiters  []*waiter
+	full     *bucket // the last that refused for capacity
 	// moves are callbacks of attempts whose bucket opened, posted says that
 	// there are events: both are for unlock to deal with.
 	moves  []func()
@@ -141,6 +142,7 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 			if !queued {
 				b.blocked++
 			}
+			u.full = b
 			return v.reason
 		}
 		b.shadowBlocked++

@@ -10,10 +10,10 @@ import (
 
 // waiter is an attempt that waits for capacity.
 type waiter struct {
-	g       *Group
-	buckets []*bucket // of g when the wait began
-	p       *Permit
-	a       *Ask
+	g  *Group
+	at *bucket // that has no room
+	p  *Permit
+	a  *Ask
 	// done is closed when the wait is over; reason may be read then.
 	done   chan struct{}
 	reason decision.Reason
@@ -59,11 +59,9 @@ func (g *Group) enqueue(p *Permit, a *Ask) (*waiter, time.Duration, decision.Rea
 	if why := u.try(now, g, p, a, false); why != decision.Capacity {
 		return nil, 0, why
 	}
-	w := &waiter{g: g, buckets: g.buckets, p: p, a: a, done: make(chan struct{})}
+	w := &waiter{g: g, at: u.full, p: p, a: a, done: make(chan struct{})}
+	w.at.queued++
 	u.waiters = append(u.waiters, w)
-	for _, b := range w.buckets {
-		b.queued++
-	}
 	return w, u.settings.Patience, ""
 }
 
@@ -80,9 +78,7 @@ func (u *upstream) giveUp(w *waiter) decision.Reason {
 }
 
 func (u *upstream) dequeue(i int) {
-	for _, b := range u.waiters[i].buckets {
-		b.queued--
-	}
+	u.waiters[i].at.queued--
 	u.waiters = slices.Delete(u.waiters, i, i+1)
 }
 
@@ -102,6 +98,9 @@ func (u *upstream) pump(now time.Duration) {
 		}
 		if why == decision.Capacity {
 			full = w.g
+			w.at.queued--
+			w.at = u.full
+			w.at.queued++
 			i++
 			continue
 		}
