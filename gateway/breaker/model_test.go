@@ -238,10 +238,11 @@ func (w *world) acquire(g *Group) {
 	for _, b := range g.buckets {
 		states[b] = b.state.name()
 	}
+	alone := len(w.g.u.waiters) == 0 // else one of them may come between
 	check := g.Check(a)
 	why := g.Acquire(p, a)
 	w.say("acquire " + g.caps.String() + " " + string(why))
-	if why != check {
+	if why != check && alone {
 		w.Errorf("Check %q, Acquire %q", check, why)
 	}
 	if why == "" {
@@ -304,7 +305,7 @@ func (w *world) check() {
 		}
 		switch b.state {
 		case &b.half:
-			if b.given.n+b.half.ok > max(u.settings.Probes, 3) { // Configure may have lowered it
+			if b.given.n > max(u.settings.Probes, 3) { // Configure may have lowered it
 				w.Errorf("%s: %d probes out, %d ended well, %d allowed", b.name, b.given.n, b.half.ok, u.settings.Probes)
 			}
 		case &b.ramp:
