@@ -48,31 +48,31 @@ func TestA429HalvesTheRate(t *testing.T) {
 	bubble(t, only(nil), func(r *rig) {
 		r.rush(100, 12*time.Second)
 		r.limited()
-		near(t, "after one 429", r.admitted(), 50, 1)
+		near(r.T, "after one 429", r.admitted(), 50, 1)
 		r.pass(500 * time.Millisecond)
 		for range 20 {
 			r.limited() // once a second is enough
 		}
-		near(t, "within the second", r.admitted(), 55, 1)
+		near(r.T, "within the second", r.admitted(), 55, 1)
 		r.pass(500 * time.Millisecond)
 		r.limited()
-		near(t, "a second later", r.admitted(), 30, 1)
+		near(r.T, "a second later", r.admitted(), 30, 1)
 		for range 8 {
 			r.rush(100, time.Second)
 			r.limited()
 		}
 		// It never comes to a stand: (x+10)/2 = x at 10.
-		near(t, "in the long run", r.admitted(), 10, 1)
+		near(r.T, "in the long run", r.admitted(), 10, 1)
 	})
 }
 
 func TestA429LeavesAtLeastOneASecond(t *testing.T) {
 	bubble(t, only(nil), func(r *rig) {
 		r.limited()
-		near(t, "of nothing", r.admitted(), 1, 0)
+		near(r.T, "of nothing", r.admitted(), 1, 0)
 		r.pass(time.Second)
 		r.limited()
-		near(t, "and again", r.admitted(), 1, 0.11)
+		near(r.T, "and again", r.admitted(), 1, 0.11)
 	})
 }
 
@@ -83,18 +83,18 @@ func TestTheRateGrowsUntilItDoesNotBind(t *testing.T) {
 		admitted := 0
 		for second, want := range []int{55, 65, 75, 85, 95, 100} {
 			n := r.rush(100, time.Second)
-			near(t, "admitted in second "+string(rune('1'+second)), float64(n), float64(want), 3)
+			near(r.T, "admitted in second "+string(rune('1'+second)), float64(n), float64(want), 3)
 			admitted += n
 		}
 		if r.admitted() == 0 {
-			t.Error("lifted while it bound a moment ago")
+			r.Error("lifted while it bound a moment ago")
 		}
 		r.rush(100, 2*time.Second)
 		if got := r.admitted(); got != 0 {
-			t.Errorf("%v is still the limit", got)
+			r.Errorf("%v is still the limit", got)
 		}
 		if n := r.rush(400, time.Second); n != 400 {
-			t.Errorf("%d of 400", n)
+			r.Errorf("%d of 400", n)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestTheRateOfAYoungBucket(t *testing.T) {
 	bubble(t, only(nil), func(r *rig) {
 		r.rush(100, 3*time.Second)
 		r.limited()
-		near(t, "after 3 s", r.admitted(), 50, 1)
+		near(r.T, "after 3 s", r.admitted(), 50, 1)
 	})
 }
 
@@ -129,14 +129,14 @@ func TestTheRateCountsAllPermits(t *testing.T) {
 			for range 10 {
 				p := new(Permit)
 				if why := tools.Acquire(p, ask()); why != "" {
-					t.Fatal(why)
+					r.Fatal(why)
 				}
 				p.Done(ended(decision.OK))
 			}
 			r.pass(100 * time.Millisecond)
 		}
 		r.limited() // on the stream bucket
-		near(t, "of the stream bucket", r.admitted(), 50, 1)
+		near(r.T, "of the stream bucket", r.admitted(), 50, 1)
 	})
 }
 
@@ -173,7 +173,7 @@ func TestOpensOn429s(t *testing.T) {
 					return
 				}
 				if s := r.wantState(Open); s.Reason != ForRateLimited || s.AdmittedRPS != 0 {
-					t.Errorf("%+v", s)
+					r.Errorf("%+v", s)
 				}
 				r.refused(ask(), decision.ReasonOf(decision.RateLimited))
 			})
@@ -192,7 +192,7 @@ func TestRateLimitedUntilTheLatestRetryAfter(t *testing.T) {
 		end(out[1], asked(decision.RateLimited, 90*time.Second))
 		end(out[2], asked(decision.RateLimited, 10*time.Second))
 		if in, _ := r.g.RetryIn(); in != 90*time.Second {
-			t.Errorf("%v", in)
+			r.Errorf("%v", in)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestA429IsNoFailure(t *testing.T) {
 		}
 		s := r.wantState(Closed)
 		if s.Failures != 0 || s.Run != 0 || s.Weights[0].Failed != 0 {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 	})
 }

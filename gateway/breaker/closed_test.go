@@ -40,7 +40,7 @@ func TestClosedOpensOnFailureRate(t *testing.T) {
 				}
 				s := r.wantState(want)
 				if tc.open && s.Reason != ForFailureRate {
-					t.Errorf("reason %q", s.Reason)
+					r.Errorf("reason %q", s.Reason)
 				}
 			})
 		})
@@ -53,7 +53,7 @@ func TestClosedFailureDetailNamesTheClasses(t *testing.T) {
 		r.do(1, decision.FirstOutputTimeout)
 		r.do(11, decision.ServerError)
 		if got, want := r.last().Detail, "12/20 failed (server_error x11, first_output_timeout x1)"; got != want {
-			t.Errorf("detail %q, want %q", got, want)
+			r.Errorf("detail %q, want %q", got, want)
 		}
 	})
 }
@@ -63,13 +63,13 @@ func TestClosedWindowForgets(t *testing.T) {
 		r.do(9, decision.ServerError)
 		r.pass(29 * time.Second) // a thirtieth of the window may be gone already, no more
 		if s := r.bucket(decision.Stream); s.Samples != 9 || s.Failures != 9 {
-			t.Fatalf("after 29 s: %d/%d", s.Failures, s.Samples)
+			r.Fatalf("after 29 s: %d/%d", s.Failures, s.Samples)
 		}
 		r.pass(time.Second)
 		r.do(9, decision.ServerError)
 		s := r.wantState(Closed)
 		if s.Samples != 9 {
-			t.Fatalf("after 30 s: %d samples, want 9", s.Samples)
+			r.Fatalf("after 30 s: %d samples, want 9", s.Samples)
 		}
 	})
 }
@@ -98,17 +98,17 @@ func TestClosedOpensOnFailedRequestsInARow(t *testing.T) {
 					end(r.get(ask()), ended(decision.Connect))
 					if r.bucket(decision.Stream).State == Open {
 						if n != tc.want {
-							t.Fatalf("opened after %d failed requests, want %d", n, tc.want)
+							r.Fatalf("opened after %d failed requests, want %d", n, tc.want)
 						}
 						break
 					}
 					if n > tc.want {
-						t.Fatalf("still closed after %d", n)
+						r.Fatalf("still closed after %d", n)
 					}
 				}
-				contains(t, r.last().Detail, "failed in a row (connect x")
+				contains(r.T, r.last().Detail, "failed in a row (connect x")
 				if r.last().Reason != ForConsecutive {
-					t.Errorf("reason %q", r.last().Reason)
+					r.Errorf("reason %q", r.last().Reason)
 				}
 			})
 		})
@@ -135,7 +135,7 @@ func TestClosedRunCountsTheLastAttemptOfARequest(t *testing.T) {
 			r.get(ask()).Done(ended(decision.ServerError))
 		}
 		if s := r.wantState(Closed); s.Run != 0 {
-			t.Fatalf("run %d", s.Run)
+			r.Fatalf("run %d", s.Run)
 		}
 		p := r.get(ask())
 		p.Done(ended(decision.ServerError))
@@ -143,15 +143,15 @@ func TestClosedRunCountsTheLastAttemptOfARequest(t *testing.T) {
 			p.Left()
 		}
 		if s := r.wantState(Closed); s.Run != 1 {
-			t.Fatalf("run %d, want 1", s.Run)
+			r.Fatalf("run %d, want 1", s.Run)
 		}
 		end(r.get(ask()), ended(decision.ServerError))
 		p = r.get(ask())
 		if p.Done(ended(decision.ServerError)).Open {
-			t.Error("open before the request left")
+			r.Error("open before the request left")
 		}
 		if !p.Left() {
-			t.Error("Left does not tell that it opened the bucket")
+			r.Error("Left does not tell that it opened the bucket")
 		}
 		r.wantState(Open)
 	})
@@ -171,7 +171,7 @@ func TestClosedRunEndsWithASuccess(t *testing.T) {
 		end(r.get(ask()), ended(decision.RateLimited))
 		r.pass(time.Second) // it halved the rate
 		if s := r.wantState(Closed); s.Run != 2 {
-			t.Fatalf("run %d, want 2", s.Run)
+			r.Fatalf("run %d, want 2", s.Run)
 		}
 		r.do(1, decision.Connect)
 		r.wantState(Open)
@@ -191,25 +191,25 @@ func TestClosedClasses(t *testing.T) {
 				switch {
 				case c == decision.OK:
 					if s.Samples != 1 || s.Failures != 0 {
-						t.Errorf("%d/%d", s.Failures, s.Samples)
+						r.Errorf("%d/%d", s.Failures, s.Samples)
 					}
 				case fails:
 					if s.Samples != 1 || s.Failures != 1 || s.Run != 1 {
-						t.Errorf("%d/%d, run %d", s.Failures, s.Samples, s.Run)
+						r.Errorf("%d/%d, run %d", s.Failures, s.Samples, s.Run)
 					}
 				default:
 					if s.Samples != 0 || s.Failures != 0 || s.Run != 0 {
-						t.Errorf("neutral class counted: %d/%d, run %d", s.Failures, s.Samples, s.Run)
+						r.Errorf("neutral class counted: %d/%d, run %d", s.Failures, s.Samples, s.Run)
 					}
 				}
 				if rep.FirstFailure != fails {
-					t.Errorf("FirstFailure %v", rep.FirstFailure)
+					r.Errorf("FirstFailure %v", rep.FirstFailure)
 				}
 				if limits := s.AdmittedRPS > 0; limits != (c == decision.RateLimited) {
-					t.Errorf("admitted rate %v", s.AdmittedRPS)
+					r.Errorf("admitted rate %v", s.AdmittedRPS)
 				}
 				if s.InFlight != 0 {
-					t.Errorf("%d in flight", s.InFlight)
+					r.Errorf("%d in flight", s.InFlight)
 				}
 			})
 		})
@@ -226,7 +226,7 @@ func TestModelsOwnErrorsAreNeutral(t *testing.T) {
 			}
 		}
 		if s := r.wantState(Closed); s.Samples != 0 || s.AdmittedRPS != 0 {
-			t.Errorf("counted: %+v", s)
+			r.Errorf("counted: %+v", s)
 		}
 	})
 }
@@ -235,22 +235,22 @@ func TestFirstFailureOfTenSeconds(t *testing.T) {
 	bubble(t, only(nil), func(r *rig) {
 		fail := func() bool { return end(r.get(ask()), ended(decision.Reset)).FirstFailure }
 		if !fail() {
-			t.Error("the first of all is none")
+			r.Error("the first of all is none")
 		}
 		r.pass(9900 * time.Millisecond)
 		if fail() {
-			t.Error("9.9 s after one")
+			r.Error("9.9 s after one")
 		}
 		r.pass(9900 * time.Millisecond)
 		if fail() {
-			t.Error("9.9 s after the second")
+			r.Error("9.9 s after the second")
 		}
 		r.pass(10 * time.Second)
 		if !fail() {
-			t.Error("10 s without one")
+			r.Error("10 s without one")
 		}
 		if end(r.get(ask()), ended(decision.OK)).FirstFailure {
-			t.Error("a success is no failure")
+			r.Error("a success is no failure")
 		}
 	})
 }
@@ -261,20 +261,20 @@ func TestDoneCountsOnce(t *testing.T) {
 		p.Done(ended(decision.ServerError))
 		for range 20 {
 			if rep := p.Done(ended(decision.ServerError)); rep != (Report{}) {
-				t.Fatalf("a later call reports %+v", rep)
+				r.Fatalf("a later call reports %+v", rep)
 			}
 			p.Output()
 			p.Release()
 		}
 		if s := r.wantState(Closed); s.Samples != 1 || s.InFlight != 0 {
-			t.Errorf("%d samples, %d in flight", s.Samples, s.InFlight)
+			r.Errorf("%d samples, %d in flight", s.Samples, s.InFlight)
 		}
 		var zero Permit
 		zero.Output()
 		zero.Release()
 		zero.Left()
 		if rep := zero.Done(ended(decision.OK)); rep != (Report{}) {
-			t.Errorf("a permit never given reports %+v", rep)
+			r.Errorf("a permit never given reports %+v", rep)
 		}
 	})
 }

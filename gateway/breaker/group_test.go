@@ -40,7 +40,7 @@ func TestBookedOnTheMostSpecific(t *testing.T) {
 					want = [3]int{3, 2, 2}
 				}
 				if got := [3]int{s.Samples, s.Failures, s.Run}; got != want {
-					t.Errorf("%v: %s has %v, want %v", tc.caps, s.Bucket, got, want)
+					r.Errorf("%v: %s has %v, want %v", tc.caps, s.Bucket, got, want)
 				}
 			}
 		})
@@ -52,7 +52,7 @@ func TestAllBucketsMustAdmit(t *testing.T) {
 		r.group(decision.Text).Trip(ForFailureRate, "")
 		r.refused(ask(), decision.BreakerOpen)
 		if why := r.group(decision.Tools, decision.Text).Check(ask()); why != decision.BreakerOpen {
-			t.Errorf("%q", why)
+			r.Errorf("%q", why)
 		}
 		r.in(r.group(decision.Embeddings))
 	})
@@ -64,12 +64,12 @@ func TestAllBucketsMustAdmit(t *testing.T) {
 		r.group(decision.Text).Trip(decision.Slow, "")
 		for range 10 {
 			if why := all.Acquire(new(Permit), ask()); why != decision.Slow {
-				t.Fatalf("%q", why)
+				r.Fatalf("%q", why)
 			}
 		}
 		for _, s := range r.set.Snapshot() {
 			if s.InFlight != 0 || s.ProbesOut != 0 || s.State == HalfOpen {
-				t.Errorf("%+v", s)
+				r.Errorf("%+v", s)
 			}
 		}
 	})
@@ -87,10 +87,10 @@ func TestProbesTellAllTheirBuckets(t *testing.T) {
 				want = Ramping
 			}
 			if s := r.bucket(decision.Text); s.State != want {
-				t.Errorf("%s: text is %s", class, s.State)
+				r.Errorf("%s: text is %s", class, s.State)
 			}
 			if s := r.bucket(decision.Stream); s.Samples != 1 {
-				t.Errorf("%s: stream has %d samples", class, s.Samples)
+				r.Errorf("%s: stream has %d samples", class, s.Samples)
 			}
 			if class != decision.OK {
 				return
@@ -99,7 +99,7 @@ func TestProbesTellAllTheirBuckets(t *testing.T) {
 				end(r.get(ask()), ended(decision.Connect))
 			}
 			if s := r.bucket(decision.Text); s.State != Open || s.Reason != ForConsecutive {
-				t.Errorf("text is %s for %s", s.State, s.Reason)
+				r.Errorf("text is %s for %s", s.State, s.Reason)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestProbesTellAllTheirBuckets(t *testing.T) {
 		r.pass(3 * time.Second)
 		end(p, ended(decision.Connect))
 		if s := r.bucket(decision.Text); s.State != Closed || s.Failures != 0 {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 	})
 }
@@ -124,19 +124,19 @@ func TestTwoHalfOpenBuckets(t *testing.T) {
 		p := r.get(ask())
 		for _, c := range []decision.Capability{decision.Text, decision.Stream} {
 			if s := r.bucket(c); s.State != HalfOpen || s.ProbesOut != 1 {
-				t.Fatalf("%+v", s)
+				r.Fatalf("%+v", s)
 			}
 		}
 		r.refused(ask(), decision.BreakerOpen)
 		p.Release()
 		for _, c := range []decision.Capability{decision.Text, decision.Stream} {
 			if s := r.bucket(c); s.State != HalfOpen || s.ProbesOut != 0 {
-				t.Fatalf("%+v", s)
+				r.Fatalf("%+v", s)
 			}
 		}
 		r.do(1, decision.OK)
 		if a, b := r.bucket(decision.Text).State, r.bucket(decision.Stream).State; a != Ramping || b != Ramping {
-			t.Errorf("%s, %s", a, b)
+			r.Errorf("%s, %s", a, b)
 		}
 	})
 }
@@ -151,25 +151,25 @@ func TestGroupsThatCannotServe(t *testing.T) {
 			"lacks a capability": r.set.Group("b", decision.Needed(false, true, false)),
 		} {
 			if why := g.Check(ask()); why != decision.NoCapability {
-				t.Errorf("%s: Check %q", name, why)
+				r.Errorf("%s: Check %q", name, why)
 			}
 			if why := g.Acquire(new(Permit), ask()); why != decision.NoCapability {
-				t.Errorf("%s: Acquire %q", name, why)
+				r.Errorf("%s: Acquire %q", name, why)
 			}
 			if why := g.Wait(r.Context(), new(Permit), ask(), time.Second); why != decision.NoCapability {
-				t.Errorf("%s: Wait %q", name, why)
+				r.Errorf("%s: Wait %q", name, why)
 			}
 			if w := g.Effective("m", 7); w != 7 {
-				t.Errorf("%s: weight %v", name, w)
+				r.Errorf("%s: weight %v", name, w)
 			}
 			if _, ok := g.FirstOutputP99("m"); ok {
-				t.Errorf("%s: p99", name)
+				r.Errorf("%s: p99", name)
 			}
 			if _, ok := g.RetryIn(); ok {
-				t.Errorf("%s: RetryIn", name)
+				r.Errorf("%s: RetryIn", name)
 			}
 			if g.TripByWeight("m", 1, 2) {
-				t.Errorf("%s: tripped", name)
+				r.Errorf("%s: tripped", name)
 			}
 			g.Trip(decision.Slow, "")
 		}
@@ -183,17 +183,17 @@ func TestAPermitStillOutIsReleasedFirst(t *testing.T) {
 		for range 10 {
 			for _, g := range []*Group{r.g, r.g, r.set.Group("b", decision.Needed(false, true, false))} {
 				if why := g.Acquire(&p, ask()); why != "" {
-					t.Fatal(why)
+					r.Fatal(why)
 				}
 			}
 		}
 		if n := r.bucket(decision.Stream).InFlight; n != 0 {
-			t.Errorf("%d in flight on a", n)
+			r.Errorf("%d in flight on a", n)
 		}
 		p.Done(ended(decision.OK))
 		for _, s := range r.set.Snapshot() {
 			if s.InFlight != 0 {
-				t.Errorf("%+v", s)
+				r.Errorf("%+v", s)
 			}
 		}
 	})

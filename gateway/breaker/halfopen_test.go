@@ -20,13 +20,13 @@ func TestHalfOpenLetsExactlyTheProbesThrough(t *testing.T) {
 				r.refused(lone(), decision.BreakerOpen)
 			}
 			if s := r.wantState(HalfOpen); s.ProbesOut != probes || s.ProbeDue {
-				t.Fatalf("%+v", s)
+				r.Fatalf("%+v", s)
 			}
 			// All of them must succeed; what succeeded is not sent again.
 			for i, p := range out[:probes-1] {
 				end(p, ended(decision.OK))
 				if s := r.wantState(HalfOpen); s.ProbesOK != i+1 || s.ProbesOut != probes-1-i {
-					t.Fatalf("%+v", s)
+					r.Fatalf("%+v", s)
 				}
 				r.refused(ask(), decision.BreakerOpen)
 			}
@@ -47,10 +47,10 @@ func TestHalfOpenVerdicts(t *testing.T) {
 				case decision.OfBucket, decision.OfAdmission:
 					s := r.wantState(Open)
 					if time.Until(s.NextProbeAt) != 15*time.Second {
-						t.Errorf("not armed again: %v", s.NextProbeAt)
+						r.Errorf("not armed again: %v", s.NextProbeAt)
 					}
 					if s.Reason != ForFailureRate || r.last().Reason != ProbeFailed {
-						t.Errorf("reason %s, event %s", s.Reason, r.last().Reason)
+						r.Errorf("reason %s, event %s", s.Reason, r.last().Reason)
 					}
 				default:
 					if c == decision.OK {
@@ -58,7 +58,7 @@ func TestHalfOpenVerdicts(t *testing.T) {
 						return
 					}
 					if s := r.wantState(HalfOpen); s.ProbesOut != 0 || !s.ProbeDue {
-						t.Errorf("%+v", s)
+						r.Errorf("%+v", s)
 					}
 					end(r.get(ask()), ended(decision.OK)) // the next one probes
 					r.wantState(Ramping)
@@ -94,7 +94,7 @@ func TestHalfOpenDetail(t *testing.T) {
 			r.due()
 			end(r.get(ask()), tc.o)
 			if got := r.last().Detail; got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
+				r.Errorf("%q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -105,13 +105,13 @@ func TestHalfOpenHonoursRetryAfter(t *testing.T) {
 		r.due()
 		end(r.get(ask()), asked(decision.Overloaded, 45*time.Second))
 		if in, _ := r.g.RetryIn(); in != 45*time.Second {
-			t.Errorf("%v", in)
+			r.Errorf("%v", in)
 		}
 		r.pass(45 * time.Second)
 		end(r.get(ask()), asked(decision.RateLimited, 70*time.Second))
 		s := r.wantState(Open)
 		if in, _ := r.g.RetryIn(); in != 70*time.Second || s.Reason != ForRateLimited {
-			t.Errorf("%v, %s", in, s.Reason)
+			r.Errorf("%v, %s", in, s.Reason)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestHalfOpenSoftLetsLastResortsPass(t *testing.T) {
 		for range 5 {
 			p := r.get(lone())
 			if s := r.wantState(HalfOpen); s.ProbesOut != 1 {
-				t.Fatalf("%d probes out", s.ProbesOut)
+				r.Fatalf("%d probes out", s.ProbesOut)
 			}
 			end(p, ended(decision.ServerError))
 		}
@@ -202,7 +202,7 @@ func TestHalfOpenTakesPermitsBack(t *testing.T) {
 				r.refused(ask(), decision.BreakerOpen)
 				r.pass(time.Millisecond)
 				if s := r.wantState(HalfOpen); s.ProbesOut != 0 {
-					t.Errorf("%d out", s.ProbesOut)
+					r.Errorf("%d out", s.ProbesOut)
 				}
 				r.do(1, decision.OK)
 				r.wantState(Ramping)
@@ -240,7 +240,7 @@ func TestHalfOpenHearsLateProbes(t *testing.T) {
 		q := r.get(ask())
 		end(p, ended(decision.OK))
 		if s := r.wantState(HalfOpen); s.ProbesOut != 1 || s.ProbesOK != 0 {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 		end(q, ended(decision.OK))
 		r.wantState(Ramping)
@@ -258,9 +258,9 @@ func TestHalfOpenDoesNotWaitForASlowProbe(t *testing.T) {
 		r.wantState(HalfOpen)
 		r.pass(time.Second)
 		if s := r.wantState(Open); s.Reason != ForSlow || !moved {
-			t.Errorf("%s, moved %v", s.Reason, moved)
+			r.Errorf("%s, moved %v", s.Reason, moved)
 		}
-		contains(t, r.last().Detail, "1/1 probes failed (slower than 20s)")
+		contains(r.T, r.last().Detail, "1/1 probes failed (slower than 20s)")
 	})
 }
 

@@ -118,9 +118,9 @@ func TestLatencySamples(t *testing.T) {
 			return "none", 0
 		}
 		want := func(what string, d time.Duration) {
-			t.Helper()
+			r.Helper()
 			if k, got := known(); k != what || got != d {
-				t.Fatalf("%s %v, want %s %v", k, got, what, d)
+				r.Fatalf("%s %v, want %s %v", k, got, what, d)
 			}
 		}
 		stream := func(d time.Duration, c decision.Class) {
@@ -146,13 +146,13 @@ func TestLatencySamples(t *testing.T) {
 		stream(12*time.Second, decision.FirstOutputTimeout)
 		want("first output", 12*time.Second)
 		if _, ok := r.g.FirstOutputP99("other"); ok {
-			t.Error("another model has them too")
+			r.Error("another model has them too")
 		}
 
 		for range 20 {
 			p := new(Permit)
 			if why := text.Acquire(p, Ask{Model: "m"}); why != "" {
-				t.Fatal(why)
+				r.Fatal(why)
 			}
 			r.pass(30 * time.Second)
 			end(p, ended(decision.OK))
@@ -170,7 +170,7 @@ func TestOutputNotReported(t *testing.T) {
 			end(p, ended(decision.OK))
 		}
 		if d, ok := r.g.FirstOutputP99("m"); !ok || d != 3*time.Second {
-			t.Errorf("%v %v", d, ok)
+			r.Errorf("%v %v", d, ok)
 		}
 	})
 }

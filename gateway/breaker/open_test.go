@@ -31,7 +31,7 @@ func TestOpenRefusesWithItsReason(t *testing.T) {
 					r.get(lone()).Done(ended(decision.OK))
 				}
 				if s := r.wantState(Open); s.Reason != tc.reason || s.Detail != "test" || s.Blocked < 2 {
-					t.Errorf("%+v", s)
+					r.Errorf("%+v", s)
 				}
 			})
 		})
@@ -68,19 +68,19 @@ func TestOpenLastsCooldownAndRetryAfter(t *testing.T) {
 				}
 				s = r.wantState(Open)
 				if got := s.NextProbeAt.Sub(opened); got != tc.want {
-					t.Fatalf("open for %v, want %v", got, tc.want)
+					r.Fatalf("open for %v, want %v", got, tc.want)
 				}
 				if in, ok := r.g.RetryIn(); !ok || in != tc.want {
-					t.Errorf("RetryIn %v %v", in, ok)
+					r.Errorf("RetryIn %v %v", in, ok)
 				}
 				r.pass(tc.want - time.Millisecond)
 				r.refused(ask(), decision.BreakerOpen)
 				if r.bucket(decision.Stream).ProbeDue {
-					t.Error("due too early")
+					r.Error("due too early")
 				}
 				r.pass(time.Millisecond)
 				if s := r.wantState(Open); !s.ProbeDue {
-					t.Error("not due")
+					r.Error("not due")
 				}
 				r.get(ask())
 				r.wantState(HalfOpen)
@@ -99,7 +99,7 @@ func TestRetryAfterEndsWithASuccessBegunLater(t *testing.T) {
 		end(early, ended(decision.OK)) // knew nothing of it
 		r.do(2, decision.Connect)
 		if in, _ := r.g.RetryIn(); in < 59*time.Minute {
-			t.Fatalf("open for %v: a success begun earlier says nothing", in)
+			r.Fatalf("open for %v: a success begun earlier says nothing", in)
 		}
 	})
 	bubble(t, only(func(s *Settings) { s.Consecutive = 2 }), func(r *rig) {
@@ -108,7 +108,7 @@ func TestRetryAfterEndsWithASuccessBegunLater(t *testing.T) {
 		r.do(1, decision.OK)
 		r.do(2, decision.Connect)
 		if in, _ := r.g.RetryIn(); in != 15*time.Second {
-			t.Fatalf("open for %v, want the cooldown", in)
+			r.Fatalf("open for %v, want the cooldown", in)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestCooldownDoublesWithEachOpening(t *testing.T) {
 		for i, want := range []time.Duration{15, 30, 60, 120, 120} {
 			r.trip(ForFailureRate)
 			if in, _ := r.g.RetryIn(); in != want*time.Second {
-				t.Fatalf("opening %d lasts %v, want %v s", i+1, in, int(want))
+				r.Fatalf("opening %d lasts %v, want %v s", i+1, in, int(want))
 			}
 			closeAgain()
 		}
@@ -132,13 +132,13 @@ func TestCooldownDoublesWithEachOpening(t *testing.T) {
 		r.pass(10 * time.Minute)
 		r.trip(ForFailureRate)
 		if in, _ := r.g.RetryIn(); in != 15*time.Second {
-			t.Fatalf("10 min later it lasts %v", in)
+			r.Fatalf("10 min later it lasts %v", in)
 		}
 		closeAgain()
 		r.pass(9 * time.Minute)
 		r.trip(ForFailureRate)
 		if in, _ := r.g.RetryIn(); in != 30*time.Second {
-			t.Fatalf("within 10 min of one other it lasts %v", in)
+			r.Fatalf("within 10 min of one other it lasts %v", in)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestFailedProbesKeepTheCooldown(t *testing.T) {
 			r.pass(15 * time.Second)
 			r.do(1, decision.Connect)
 			if in, _ := r.g.RetryIn(); in != 15*time.Second {
-				t.Fatalf("%v", in)
+				r.Fatalf("%v", in)
 			}
 		}
 	})
@@ -162,7 +162,7 @@ func TestOpeningOutOfTheRampDoublesToo(t *testing.T) {
 		r.ramp()
 		r.trip(ForFailureRate)
 		if in, _ := r.g.RetryIn(); in != 30*time.Second {
-			t.Fatalf("%v", in)
+			r.Fatalf("%v", in)
 		}
 	})
 }
@@ -177,11 +177,11 @@ func TestOpenForgetsWhatIsUnderWay(t *testing.T) {
 		r.ramp()
 		for _, p := range old {
 			if rep := end(p, ended(decision.ServerError)); rep.Open {
-				t.Fatal("ramping is not open")
+				r.Fatal("ramping is not open")
 			}
 		}
 		if s := r.wantState(Ramping); s.Failures != 0 || s.Run != 0 {
-			t.Errorf("%d failures, run %d", s.Failures, s.Run)
+			r.Errorf("%d failures, run %d", s.Failures, s.Run)
 		}
 	})
 }
@@ -190,24 +190,24 @@ func TestReportSaysOpen(t *testing.T) {
 	bubble(t, only(func(s *Settings) { s.Consecutive = 2 }), func(r *rig) {
 		waiting, cancelled := r.get(ask()), r.get(ask())
 		if end(r.get(ask()), ended(decision.Connect)).Open {
-			t.Error("closed")
+			r.Error("closed")
 		}
 		if !end(r.get(ask()), ended(decision.Connect)).Open {
-			t.Error("this one opened it")
+			r.Error("this one opened it")
 		}
 		if !waiting.Done(ended(decision.Reset)).Open {
-			t.Error("one that ends on an open bucket")
+			r.Error("one that ends on an open bucket")
 		}
 		if !cancelled.Done(ended(decision.LocalRefusal)).Open {
-			t.Error("one that was moved on")
+			r.Error("one that was moved on")
 		}
 		r.pass(15 * time.Second)
 		if !r.get(ask()).Done(ended(decision.Connect)).Open {
-			t.Error("the probe that reopened it")
+			r.Error("the probe that reopened it")
 		}
 		r.pass(15 * time.Second)
 		if r.get(ask()).Done(ended(decision.OK)).Open {
-			t.Error("the probe that closed it")
+			r.Error("the probe that closed it")
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestReportOfALastResort(t *testing.T) {
 		r.trip(ForWeight)
 		rep := r.get(lone()).Done(ended(decision.ServerError))
 		if rep.Open || !rep.FirstFailure {
-			t.Errorf("%+v", rep)
+			r.Errorf("%+v", rep)
 		}
 	})
 }
@@ -244,13 +244,13 @@ func TestSoftOpeningBecomesHard(t *testing.T) {
 				}
 				s := r.wantState(Open)
 				if s.Reason != tc.want {
-					t.Fatalf("reason %s", s.Reason)
+					r.Fatalf("reason %s", s.Reason)
 				}
 				if r.g.Acquire(new(Permit), lone()) == "" {
-					t.Error("admitted")
+					r.Error("admitted")
 				}
 				if got := r.last(); got.From != Open || got.To != Open || got.Reason != tc.want {
-					t.Errorf("%+v", got)
+					r.Errorf("%+v", got)
 				}
 			})
 		})
@@ -263,12 +263,12 @@ func TestSoftOpeningBecomesHard(t *testing.T) {
 			end(r.get(lone()), ended(decision.OK))
 		}
 		if s := r.wantState(Open); s.Reason != ForSlow {
-			t.Errorf("reason %s", s.Reason)
+			r.Errorf("reason %s", s.Reason)
 		}
 		// Nor does a second soft reason change anything.
 		r.g.Trip(decision.Weight, "")
 		if s := r.wantState(Open); s.Reason != ForSlow {
-			t.Errorf("reason %s", s.Reason)
+			r.Errorf("reason %s", s.Reason)
 		}
 	})
 }
@@ -302,14 +302,14 @@ func TestOnOpen(t *testing.T) {
 					r.get(c.ask)
 					r.g.Trip(decision.Reason(tc.reason), "")
 					if (calls == 1) != c.want || calls > 1 {
-						t.Fatalf("%d calls", calls)
+						r.Fatalf("%d calls", calls)
 					}
 					// Once is enough, whatever happens later.
 					r.pass(15 * time.Second)
 					r.do(1, decision.Connect)
 					r.g.Trip(decision.Reason(tc.reason), "")
 					if calls > 1 {
-						t.Fatalf("%d calls", calls)
+						r.Fatalf("%d calls", calls)
 					}
 				})
 			})
@@ -334,7 +334,7 @@ func TestOnOpenOnlyWhileWaiting(t *testing.T) {
 		r.get(none)
 		r.trip(ForFailureRate)
 		if len(calls) != 1 || calls["waiting"] != 1 {
-			t.Errorf("%v", calls)
+			r.Errorf("%v", calls)
 		}
 	})
 }
@@ -347,7 +347,7 @@ func TestOnOpenOfAnyBucketOfTheGroup(t *testing.T) {
 			a := ask()
 			a.OnOpen = func() { moved[name] = true }
 			if why := r.set.Group("a", caps).Acquire(new(Permit), a); why != "" {
-				t.Fatal(why)
+				r.Fatal(why)
 			}
 		}
 		hold("tools", decision.Needed(false, true, true))
@@ -356,7 +356,7 @@ func TestOnOpenOfAnyBucketOfTheGroup(t *testing.T) {
 		hold("embeddings", decision.Needed(true, false, false))
 		r.trip(ForFailureRate) // the stream bucket
 		if len(moved) != 2 || !moved["tools"] || !moved["stream"] {
-			t.Errorf("%v", moved)
+			r.Errorf("%v", moved)
 		}
 	})
 }

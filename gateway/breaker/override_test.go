@@ -25,28 +25,28 @@ func TestForceOpen(t *testing.T) {
 		r.get(a)
 		r.force(ActionOpen, 10*time.Minute)
 		if moved != 1 {
-			t.Errorf("%d moved on", moved)
+			r.Errorf("%d moved on", moved)
 		}
 		s := r.wantState(Open)
 		if s.Forced != Open || s.ForcedBy != "ana" || !s.ForcedUntil.Equal(time.Now().Add(10*time.Minute)) {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 		if e := r.last(); e.By != "ana" || e.Reason != Forced || e.From != Closed || e.To != Open {
-			t.Errorf("%+v", e)
+			r.Errorf("%+v", e)
 		}
 		r.pass(10*time.Minute - time.Second)
 		r.refused(ask(), decision.BreakerOpen)
 		r.refused(lone(), decision.BreakerOpen) // an operator's word binds last resorts too
 		if r.bucket(decision.Stream).ProbeDue {
-			t.Error("due while forced")
+			r.Error("due while forced")
 		}
 		r.pass(time.Second)
 		s = r.wantState(Open)
 		if s.Forced != "" || !s.ProbeDue {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 		if e := r.last(); e.Reason != OverrideOver {
-			t.Errorf("%+v", e)
+			r.Errorf("%+v", e)
 		}
 		r.do(1, decision.OK) // back by probe and ramp
 		r.wantState(Ramping)
@@ -70,18 +70,18 @@ func TestForceClosed(t *testing.T) {
 		r.force(ActionClose, 0)
 		s := r.wantState(Closed)
 		if s.Forced != Closed || !s.ForcedUntil.Equal(time.Now().Add(time.Hour)) {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 		r.do(50, decision.ServerError)
 		r.g.Trip(decision.RetryBudget, "")
 		if r.g.TripByWeight("m", 100, 50) {
-			t.Error("opened by weight")
+			r.Error("opened by weight")
 		}
 		end(r.get(lone()), asked(decision.RateLimited, time.Hour))
 		r.wantState(Closed)
 		r.pass(time.Hour)
 		if s := r.wantState(Closed); s.Forced != "" {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 		r.do(1, decision.ServerError) // the run went on meanwhile
 		r.wantState(Open)
@@ -97,12 +97,12 @@ func TestForceClosedForgetsRetryAfter(t *testing.T) {
 		r.force(ActionClose, time.Minute)
 		end(old, ended(decision.Connect)) // of before
 		if s := r.bucket(decision.Stream); s.Run != 0 {
-			t.Errorf("run %d", s.Run)
+			r.Errorf("run %d", s.Run)
 		}
 		r.force(ActionAuto, 0)
 		r.trip(ForFailureRate)
 		if in, _ := r.g.RetryIn(); in != 30*time.Second {
-			t.Errorf("%v", in)
+			r.Errorf("%v", in)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestForceAuto(t *testing.T) {
 		r.force(ActionOpen, time.Hour)
 		r.force(ActionAuto, 0)
 		if s := r.wantState(Open); s.Forced != "" || !s.ProbeDue {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 		r.do(1, decision.OK)
 		r.wantState(Ramping)
@@ -134,7 +134,7 @@ func TestForceThenAFailedProbe(t *testing.T) {
 		r.force(ActionAuto, 0)
 		r.do(1, decision.Connect)
 		if in, _ := r.g.RetryIn(); in != 15*time.Second {
-			t.Errorf("%v", in)
+			r.Errorf("%v", in)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestForceAutoKeepsRetryAfter(t *testing.T) {
 		r.force(ActionOpen, time.Minute)
 		r.force(ActionAuto, 0)
 		if in, _ := r.g.RetryIn(); in != time.Hour {
-			t.Errorf("%v", in)
+			r.Errorf("%v", in)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestForceErrors(t *testing.T) {
 			{streamBucket, "shut", ErrAction},
 		} {
 			if err := r.set.Force(tc.bucket, tc.action, 0, "ana"); !errors.Is(err, tc.want) {
-				t.Errorf("%v %s: %v", tc.bucket, tc.action, err)
+				r.Errorf("%v %s: %v", tc.bucket, tc.action, err)
 			}
 		}
 		r.wantTrace()

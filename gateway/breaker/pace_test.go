@@ -30,10 +30,10 @@ func TestSlowIsCountedWhenTheLimitIsPassed(t *testing.T) {
 				r.wantState(Closed)
 				r.pass(250 * time.Millisecond)
 				if s := r.wantState(Open); s.Reason != ForSlow || s.Detail != "10/10 slower than 20s" {
-					t.Errorf("%s: %s", s.Reason, s.Detail)
+					r.Errorf("%s: %s", s.Reason, s.Detail)
 				}
 				if moved != 10 {
-					t.Errorf("%d moved on", moved)
+					r.Errorf("%d moved on", moved)
 				}
 			})
 		})
@@ -122,7 +122,7 @@ func TestSlowLimitIsTwiceTheP99OfTheDay(t *testing.T) {
 		}
 		r.wantState(Closed)
 		r.pass(time.Second)
-		contains(t, r.wantState(Open).Detail, "slower than")
+		contains(r.T, r.wantState(Open).Detail, "slower than")
 		for _, p := range out {
 			p.Release()
 		}
@@ -187,9 +187,9 @@ func TestStall(t *testing.T) {
 				s := r.wantState(Open)
 				took := time.Since(last)
 				if s.Reason != ForSlow || took < tc.want || took > tc.want+gap+300*time.Millisecond {
-					t.Errorf("%s after %v, want %v: %s", s.Reason, took, tc.want, s.Detail)
+					r.Errorf("%s after %v, want %v: %s", s.Reason, took, tc.want, s.Detail)
 				}
-				contains(t, s.Detail, "waiting, none answered for")
+				contains(r.T, s.Detail, "waiting, none answered for")
 			})
 		})
 	}
@@ -215,7 +215,7 @@ func TestStallOfASteadyFlow(t *testing.T) {
 			r.pass(25 * time.Millisecond)
 		}
 		if took := time.Since(stopped); took > 3*time.Second {
-			t.Errorf("found after %v", took)
+			r.Errorf("found after %v", took)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestNoStall(t *testing.T) {
 					end(r.get(lone()), ended(c))
 				}
 				if s := r.bucket(decision.Stream); s.Reason == ForSlow {
-					t.Errorf("%s: %s", c, s.Detail)
+					r.Errorf("%s: %s", c, s.Detail)
 				}
 			})
 		}
@@ -274,7 +274,7 @@ func TestNoStall(t *testing.T) {
 					r.pass(time.Second)
 				}
 				if s := r.wantState(Open); s.Reason != ForSlow {
-					t.Errorf("%s: %s", c, s.Reason)
+					r.Errorf("%s: %s", c, s.Reason)
 				}
 			})
 		}

@@ -35,17 +35,17 @@ func TestRampDoublesEachSecond(t *testing.T) {
 		for want := 1; want <= 256; want *= 2 {
 			out := r.fill()
 			if len(out) != want {
-				t.Fatalf("%d admitted, want %d", len(out), want)
+				r.Fatalf("%d admitted, want %d", len(out), want)
 			}
 			if s := r.wantState(Ramping); s.RampLimit != want {
-				t.Fatalf("limit %d, want %d", s.RampLimit, want)
+				r.Fatalf("limit %d, want %d", s.RampLimit, want)
 			}
 			r.pass(500 * time.Millisecond)
 			for _, p := range out {
 				end(p, ended(decision.OK))
 			}
 			if n := len(r.fill()); n != want {
-				t.Fatalf("within a second %d are admitted, want %d", n, want)
+				r.Fatalf("within a second %d are admitted, want %d", n, want)
 			}
 			// These hang; what the ramp gave it takes back when it must.
 			r.releaseAll()
@@ -88,7 +88,7 @@ func TestRampHoldsWhileTooManyFail(t *testing.T) {
 					want = 2
 				}
 				if s := r.wantState(Ramping); s.RampLimit != want {
-					t.Errorf("limit %d, want %d", s.RampLimit, want)
+					r.Errorf("limit %d, want %d", s.RampLimit, want)
 				}
 			})
 		})
@@ -104,7 +104,7 @@ func TestRampDoesNotGrowOnSilence(t *testing.T) {
 			r.pass(time.Second)
 		}
 		if s := r.wantState(Ramping); s.RampLimit != 1 || s.InFlight != 1 {
-			t.Errorf("limit %d, %d in flight", s.RampLimit, s.InFlight)
+			r.Errorf("limit %d, %d in flight", s.RampLimit, s.InFlight)
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestRampGrowsOnOutput(t *testing.T) {
 				in++
 			}
 			if in != want {
-				t.Fatalf("%d in flight, want %d", in, want)
+				r.Fatalf("%d in flight, want %d", in, want)
 			}
 			r.pass(time.Second)
 		}
@@ -140,10 +140,10 @@ func TestRampEndsWhenItDoesNotBind(t *testing.T) {
 		r.pass(250 * time.Millisecond)
 		s := r.wantState(Closed)
 		if s.Reason != "" || s.Detail != "" {
-			t.Errorf("closed with reason %q %q", s.Reason, s.Detail)
+			r.Errorf("closed with reason %q %q", s.Reason, s.Detail)
 		}
 		if got := r.last(); got.Reason != RampOver {
-			t.Errorf("%+v", got)
+			r.Errorf("%+v", got)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestRampCountsItsOwn(t *testing.T) {
 		}
 		r.ramp()
 		if n := len(r.fill()); n != 1 {
-			t.Errorf("%d admitted", n)
+			r.Errorf("%d admitted", n)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestRampFollowsTheRulesOfAClosedBucket(t *testing.T) {
 					end(r.get(ask()), tc.o)
 				}
 				if s := r.wantState(Open); s.Reason != tc.want {
-					t.Errorf("reason %s", s.Reason)
+					r.Errorf("reason %s", s.Reason)
 				}
 			})
 		})
@@ -224,7 +224,7 @@ func TestRampCountsGoOnInClosed(t *testing.T) {
 		r.do(3, decision.Connect)
 		r.pass(2 * time.Second)
 		if s := r.wantState(Closed); s.Run != 3 || s.Failures != 3 {
-			t.Fatalf("run %d, failures %d", s.Run, s.Failures)
+			r.Fatalf("run %d, failures %d", s.Run, s.Failures)
 		}
 		r.do(2, decision.Connect)
 		r.wantState(Open)
@@ -283,25 +283,25 @@ func TestWaitForTheRamp(t *testing.T) {
 		end(first, ended(decision.OK))
 		one := <-got
 		if one.n != 1 || one.why != "" {
-			t.Fatalf("%+v", one)
+			r.Fatalf("%+v", one)
 		}
 		r.refused(ask(), decision.Capacity)
 
 		r.pass(100 * time.Millisecond)
 		leave()
 		if two := <-got; two.n != 2 || two.why != decision.Capacity || two.at > 300*time.Millisecond {
-			t.Fatalf("%+v", two)
+			r.Fatalf("%+v", two)
 		}
 		if four := <-got; four.n != 4 || four.why != decision.Capacity || four.at != 500*time.Millisecond {
-			t.Fatalf("%+v", four)
+			r.Fatalf("%+v", four)
 		}
 		// The doubling lets in the third, though nobody returned a permit.
 		three := <-got
 		if three.n != 3 || three.why != "" || three.at > 1250*time.Millisecond {
-			t.Fatalf("%+v", three)
+			r.Fatalf("%+v", three)
 		}
 		if s := r.bucket(decision.Stream); s.InFlight != 2 {
-			t.Errorf("%d in flight", s.InFlight)
+			r.Errorf("%d in flight", s.InFlight)
 		}
 
 		// When the bucket opens, the wait is over.
@@ -310,7 +310,7 @@ func TestWaitForTheRamp(t *testing.T) {
 		before := time.Since(start)
 		r.g.Trip(decision.Reason(ForFailureRate), "")
 		if five := <-got; five.why != decision.BreakerOpen || five.at != before {
-			t.Fatalf("%+v", five)
+			r.Fatalf("%+v", five)
 		}
 		// And patience is the most.
 		r.pass(time.Minute)
@@ -319,7 +319,7 @@ func TestWaitForTheRamp(t *testing.T) {
 		start = time.Now()
 		wait(6, r.Context(), time.Minute)
 		if six := <-got; six.why != decision.Capacity || six.at != 3*time.Second {
-			t.Fatalf("%+v", six)
+			r.Fatalf("%+v", six)
 		}
 	})
 }
@@ -331,20 +331,20 @@ func TestWaitWithoutTimeIsAcquire(t *testing.T) {
 		start := time.Now()
 		for _, d := range []time.Duration{0, -time.Second} {
 			if why := r.g.Wait(r.Context(), new(Permit), lone(), d); why != decision.Capacity {
-				t.Errorf("%q", why)
+				r.Errorf("%q", why)
 			}
 		}
 		done, cancel := context.WithCancel(r.Context())
 		cancel()
 		if why := r.g.Wait(done, new(Permit), lone(), time.Second); why != decision.Capacity {
-			t.Errorf("%q", why)
+			r.Errorf("%q", why)
 		}
 		if time.Since(start) != 0 {
-			t.Error("waited")
+			r.Error("waited")
 		}
 		r.pass(2 * time.Second)
 		if why := r.g.Wait(r.Context(), new(Permit), lone(), time.Second); why != "" {
-			t.Errorf("closed, but %q", why)
+			r.Errorf("closed, but %q", why)
 		}
 	})
 }

@@ -20,10 +20,10 @@ func TestConfigureKeepsTheState(t *testing.T) {
 		s.Probes, s.Window = 3, time.Minute
 		r.set.Configure("a", "eu", everything, s)
 		if got := r.wantState(Open); got.Since != opened.Since || got.NextProbeAt != opened.NextProbeAt || got.Probes != 3 {
-			t.Errorf("%+v", got)
+			r.Errorf("%+v", got)
 		}
 		if r.set.Group("a", decision.Needed(false, true, false)) != r.g {
-			t.Error("another group")
+			r.Error("another group")
 		}
 	})
 }
@@ -35,12 +35,12 @@ func TestConfigureCapabilities(t *testing.T) {
 		r.refused(ask(), decision.NoCapability)
 		end(p, ended(decision.OK)) // its bucket is gone, and nothing breaks
 		if n := len(r.set.Snapshot()); n != 1 {
-			t.Errorf("%d buckets", n)
+			r.Errorf("%d buckets", n)
 		}
 		r.set.Configure("a", "eu", everything, defaults())
 		r.get(ask())
 		if n := len(r.set.Snapshot()); n != 4 {
-			t.Errorf("%d buckets", n)
+			r.Errorf("%d buckets", n)
 		}
 	})
 }
@@ -59,7 +59,7 @@ func TestConfigureWhileAttemptsWait(t *testing.T) {
 		r.pass(0)
 		r.set.Configure("a", "eu", decision.SetOf(decision.Text), defaults())
 		if why := <-got; why != decision.NoCapability {
-			t.Errorf("%q", why)
+			r.Errorf("%q", why)
 		}
 		held.Release()
 		r.in(text)
@@ -73,7 +73,7 @@ func TestRemove(t *testing.T) {
 		r.set.Remove("a")
 		r.set.SetReduced("a", true)
 		if n := len(r.set.Snapshot()); n != 0 {
-			t.Errorf("%d buckets", n)
+			r.Errorf("%d buckets", n)
 		}
 		end(p, ended(decision.OK))
 		for range 10 {
@@ -85,7 +85,7 @@ func TestRemove(t *testing.T) {
 		r.wantTrace() // nobody hears of it
 		r.set.Configure("a", "us", everything, defaults())
 		if s := r.wantState(Closed); s.Region != "us" {
-			t.Errorf("%+v", s)
+			r.Errorf("%+v", s)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestSnapshotOrder(t *testing.T) {
 		}
 		want := []string{"a:tools", "a:stream", "a:text", "a:embeddings", "z:tools", "z:text", "b:embeddings"}
 		if !slices.Equal(got, want) {
-			t.Errorf("%v", got)
+			r.Errorf("%v", got)
 		}
 	})
 }
@@ -116,17 +116,17 @@ func TestEventsInOrderAndReentrant(t *testing.T) {
 			s.Snapshot()
 			if e.To == Open && e.Reason != Forced {
 				if err := s.Force(decision.Bucket{Upstream: "x", Capability: decision.Text}, ActionClose, 0, "handler"); err != nil {
-					t.Error(err)
+					r.Error(err)
 				}
 				if len(got) > 1 {
-					t.Error("the next event came before the handler of this one returned")
+					r.Error("the next event came before the handler of this one returned")
 				}
 			}
 		})
 		s.Configure("x", "eu", everything, defaults())
 		s.Group("x", decision.SetOf(decision.Text)).Trip(decision.Slow, "")
 		if !slices.Equal(got, []string{"closed>open", "open>closed"}) {
-			t.Errorf("%v", got)
+			r.Errorf("%v", got)
 		}
 	})
 }

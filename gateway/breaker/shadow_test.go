@@ -18,20 +18,20 @@ func TestShadowRecordsAndRefusesNothing(t *testing.T) {
 		r.do(5, decision.ServerError)
 		snap := r.wantState(Open)
 		if snap.Mode != "shadow" || moved {
-			t.Errorf("mode %s, moved %v", snap.Mode, moved)
+			r.Errorf("mode %s, moved %v", snap.Mode, moved)
 		}
-		contains(t, r.last().Detail, "shadow", "5 failed in a row")
+		contains(r.T, r.last().Detail, "shadow", "5 failed in a row")
 		if rep := end(r.get(ask()), ended(decision.ServerError)); rep.Open {
-			t.Error("open, but that binds nobody")
+			r.Error("open, but that binds nobody")
 		}
 		for range 20 {
 			if why := r.g.Check(ask()); why != "" {
-				t.Fatalf("Check: %s", why)
+				r.Fatalf("Check: %s", why)
 			}
 			r.get(ask()).Done(ended(decision.OK))
 		}
 		if snap := r.wantState(Open); snap.Blocked != 0 || snap.ShadowBlocked != 21 {
-			t.Errorf("blocked %d, would have been %d", snap.Blocked, snap.ShadowBlocked)
+			r.Errorf("blocked %d, would have been %d", snap.Blocked, snap.ShadowBlocked)
 		}
 		// It goes through its states as it would.
 		r.pass(15 * time.Second)
@@ -46,7 +46,7 @@ func TestShadowRecordsAndRefusesNothing(t *testing.T) {
 			r.get(ask()) // beyond the ramp
 		}
 		if r.g.TripByWeight("m", 100, 200) {
-			t.Error("says that it opened")
+			r.Error("says that it opened")
 		}
 	})
 }
@@ -62,10 +62,10 @@ func TestShadowDoesNotStopAnOperator(t *testing.T) {
 		r.force(ActionOpen, time.Minute)
 		r.refused(ask(), decision.BreakerOpen)
 		if !moved || !p.Done(ended(decision.LocalRefusal)).Open {
-			t.Error("not bound")
+			r.Error("not bound")
 		}
 		if e := r.last(); e.Detail != "for 1m0s by ana" {
-			t.Errorf("%q", e.Detail)
+			r.Errorf("%q", e.Detail)
 		}
 	})
 }
@@ -83,14 +83,14 @@ func TestEnforcePercent(t *testing.T) {
 				check := r.g.Check(a)
 				why := r.g.Acquire(new(Permit), a)
 				if why != check {
-					t.Fatalf("lot %d: Check %q, Acquire %q", lot, check, why)
+					r.Fatalf("lot %d: Check %q, Acquire %q", lot, check, why)
 				}
 				if why != "" {
 					refused++
 				}
 			}
 			if refused != percent {
-				t.Errorf("%d refused of 100, want %d", refused, percent)
+				r.Errorf("%d refused of 100, want %d", refused, percent)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestEnforcePercent(t *testing.T) {
 			}
 		}
 		if refused < 750 || refused > 1050 {
-			t.Errorf("%d of 3000", refused)
+			r.Errorf("%d of 3000", refused)
 		}
 	})
 }

@@ -24,10 +24,10 @@ func TestEffectiveWeight(t *testing.T) {
 				r.do(tc.ok, decision.OK)
 				r.do(tc.failed, decision.ServerError)
 				if got := r.g.Effective("m", 80); got != tc.want {
-					t.Errorf("%v, want %v", got, tc.want)
+					r.Errorf("%v, want %v", got, tc.want)
 				}
 				if got := r.g.Effective("other", 80); got != 80 {
-					t.Errorf("another model: %v", got)
+					r.Errorf("another model: %v", got)
 				}
 			})
 		})
@@ -40,11 +40,11 @@ func TestWeightsForget(t *testing.T) {
 		r.pass(30 * time.Second)
 		r.do(20, decision.OK)
 		if got := r.g.Effective("m", 100); got != 50 {
-			t.Fatalf("%v", got)
+			r.Fatalf("%v", got)
 		}
 		r.pass(30*time.Second + time.Millisecond)
 		if got := r.g.Effective("m", 100); got != 100 {
-			t.Fatalf("failures of 60 s ago: %v", got)
+			r.Fatalf("failures of 60 s ago: %v", got)
 		}
 		for range 50 { // neither neutral ends nor 429s are attempts here
 			r.get(ask()).Done(ended(decision.ClientGone))
@@ -53,7 +53,7 @@ func TestWeightsForget(t *testing.T) {
 			r.get(lone()).Done(ended(decision.RateLimited))
 		}
 		if w := r.bucket(decision.Stream).Weights; len(w) != 1 || w[0] != (ModelWeight{Model: "m", Ratio: 1, Attempts: 20}) {
-			t.Fatalf("%+v", w)
+			r.Fatalf("%+v", w)
 		}
 	})
 }
@@ -80,16 +80,16 @@ func TestTripByWeight(t *testing.T) {
 				r.do(tc.ok, decision.OK)
 				r.do(tc.failed, decision.ServerError)
 				if got := r.g.TripByWeight("m", tc.configured, tc.next); got != tc.trip {
-					t.Fatalf("%v, want %v", got, tc.trip)
+					r.Fatalf("%v, want %v", got, tc.trip)
 				}
 				if !tc.trip {
 					r.wantState(Closed)
 					return
 				}
 				r.refused(ask(), decision.Weight)
-				contains(t, r.last().Detail, "failed, weight", "is below the next candidate's")
+				contains(r.T, r.last().Detail, "failed, weight", "is below the next candidate's")
 				if r.g.TripByWeight("m", tc.configured, tc.next) {
-					t.Error("an open bucket opened")
+					r.Error("an open bucket opened")
 				}
 			})
 		})
@@ -103,26 +103,26 @@ func TestWeightsStartAnewWithTheRampAndTheClosing(t *testing.T) {
 		r.do(60, decision.OK)
 		r.do(40, decision.ServerError)
 		if !r.g.TripByWeight("m", 100, 80) {
-			t.Fatal("not open")
+			r.Fatal("not open")
 		}
 		if w := r.bucket(decision.Stream).Weights; w[0].Attempts != 100 || w[0].Failed != 40 {
-			t.Errorf("while open: %+v", w)
+			r.Errorf("while open: %+v", w)
 		}
 		r.pass(15 * time.Second)
 		r.do(1, decision.OK)
 		r.wantState(Ramping)
 		if got := r.g.Effective("m", 100); got != 100 {
-			t.Fatalf("ramping: %v", got)
+			r.Fatalf("ramping: %v", got)
 		}
 		r.do(10, decision.OK)
 		r.do(10, decision.ServerError)
 		if got := r.g.Effective("m", 100); got != 50 {
-			t.Fatalf("while ramping: %v", got)
+			r.Fatalf("while ramping: %v", got)
 		}
 		r.pass(2 * time.Second)
 		r.wantState(Closed)
 		if got := r.g.Effective("m", 100); got != 100 {
-			t.Fatalf("closed: %v", got)
+			r.Fatalf("closed: %v", got)
 		}
 	})
 }
@@ -133,10 +133,10 @@ func TestTripByWeightInTheRamp(t *testing.T) {
 		r.do(12, decision.OK)
 		r.do(8, decision.ServerError)
 		if !r.g.TripByWeight("m", 100, 80) {
-			t.Fatal("not open")
+			r.Fatal("not open")
 		}
 		if in, _ := r.g.RetryIn(); in != 30*time.Second {
-			t.Errorf("%v: the cooldown did not double", in)
+			r.Errorf("%v: the cooldown did not double", in)
 		}
 	})
 }
