@@ -32,6 +32,8 @@ func TestInvariants(t *testing.T) {
 			if r.Failed() {
 				r.Fatalf("seed %d", seed)
 			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			for _, e := range r.events {
 				seen[Transition{e.From, e.To, e.Reason}]++
 			}
@@ -135,7 +137,7 @@ func (w *world) end(p *Permit) {
 	}
 	w.say("end " + string(class))
 	w.checkEvents() // up to here
-	open := p.slots[0].b.state == &p.slots[0].b.open
+	open := w.state(p.slots[0].b) == Open
 	p.Done(o)
 	if open && o.HasRetryAfter && (class.Blame() == decision.OfBucket || class == decision.RateLimited) {
 		c := p.slots[0].b.name.Capability
@@ -146,6 +148,18 @@ func (w *world) end(p *Permit) {
 	if w.rnd.IntN(4) > 0 {
 		p.Left()
 	}
+}
+
+func (w *world) state(b *bucket) string {
+	b.u.mu.Lock()
+	defer b.u.mu.Unlock()
+	return b.state.name()
+}
+
+func (w *world) soft(b *bucket) bool {
+	b.u.mu.Lock()
+	defer b.u.mu.Unlock()
+	return b.soft()
 }
 
 func (w *world) step() {
@@ -198,7 +212,7 @@ func (w *world) step() {
 	case x < 78:
 		w.say("weight")
 		for _, o := range w.groups { // one that ramps, if there is one
-			if b := o.buckets[0]; b.state == &b.ramp {
+			if w.state(o.buckets[0]) == Ramping {
 				g = o
 			}
 		}
@@ -236,9 +250,11 @@ func (w *world) acquire(g *Group) {
 	a, p := w.ask(), new(Permit)
 	states := map[*bucket]string{}
 	for _, b := range g.buckets {
-		states[b] = b.state.name()
+		states[b] = w.state(b)
 	}
+	w.g.u.mu.Lock()
 	alone := len(w.g.u.waiters) == 0 // else one of them may come between
+	w.g.u.mu.Unlock()
 	check := g.Check(a)
 	why := g.Acquire(p, a)
 	w.say("acquire " + g.caps.String() + " " + string(why))
@@ -248,7 +264,7 @@ func (w *world) acquire(g *Group) {
 	if why == "" {
 		w.out = append(w.out, p)
 		for b, state := range states {
-			if state == Open && b.state == &b.open && !(a.LastResort && b.soft()) {
+			if state == Open && w.state(b) == Open && !(a.LastResort && w.soft(b)) {
 				w.Errorf("%s is open and admitted %+v", b.name, a)
 			}
 		}
@@ -266,6 +282,8 @@ func (w *world) check() {
 	w.mu.Lock()
 	all := slices.Concat(w.out, w.got)
 	w.mu.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for _, b := range u.buckets {
 		held, inFlight, waiting := 0, 0, 0
 		for _, p := range all {

@@ -56,7 +56,14 @@ func TestRampDoublesEachSecond(t *testing.T) {
 
 // releaseAll gives back everything that is out.
 func (r *rig) releaseAll() {
-	for s := r.g.buckets[0].given.first; s != nil; s = r.g.buckets[0].given.first {
+	b := r.g.buckets[0]
+	for {
+		b.u.mu.Lock()
+		s := b.given.first
+		b.u.mu.Unlock()
+		if s == nil {
+			return
+		}
 		s.p.Release()
 	}
 }

@@ -201,3 +201,25 @@ func TestConcurrently(t *testing.T) {
 		}
 	}
 }
+
+// An upstream without some capabilities, and a set nobody listens to.
+func TestFewCapabilitiesAndNoListener(t *testing.T) {
+	bubble(t, defaults(), func(r *rig) {
+		set := New(nil)
+		set.Configure("x", "eu", decision.SetOf(decision.Text), only(func(s *Settings) { s.SlowOver, s.SlowRate, s.MinSamples = time.Second, 1, 1 }))
+		go func() {
+			if err := set.Run(r.Context()); err != nil {
+				r.Error(err)
+			}
+		}()
+		g := set.Group("x", decision.SetOf(decision.Text))
+		moved := false
+		if why := g.Acquire(new(Permit), Ask{Model: "m", Elsewhere: true, OnOpen: func() { moved = true }}); why != "" {
+			r.Fatalf("refused: %s", why)
+		}
+		r.pass(time.Second)
+		if why := g.Check(ask()); why != decision.Slow || !moved {
+			r.Errorf("%q, moved %v", why, moved)
+		}
+	})
+}
