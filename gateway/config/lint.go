@@ -1,0 +1,283 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"failback/gateway/decision"
+)
+
+// Severities of a Finding.
+const (
+	Warning  = "warning"  // probably a mistake, or a risk that should be known
+	Note     = "note"     // worth knowing
+	Accepted = "accepted" // a warning or note that the configuration takes on purpose
+)
+
+// Finding is something that is allowed but probably not meant.
+type Finding struct {
+	Severity string
+	// Subject names the finding: its kind, and what it is about, with slashes.
+	// The accepted section takes it by this name.
+	Subject string
+	Message string
+}
+
+// domains are the kinds of fault domain that every upstream has, known or not.
+var domains = []string{"dns", "egress", "identity", "billing", "gateway", "state", "quota", "cloud"}
+
+// Lint returns what is allowed but probably not meant, in the order of the
+// configuration. A finding that the accepted section names is marked as such.
+func (c *Config) Lint() []Finding {
+	l := &linter{c: c}
+	l.listeners()
+	for i := range c.Upstreams {
+		l.upstream(&c.Upstreams[i])
+	}
+	for i := range c.Models {
+		l.model(&c.Models[i])
+	}
+	l.tasks()
+	if c.Failback.Owner == "undecided" {
+		l.warn("owner/failback", "nobody is named who may call traffic fully back (failback.owner)")
+	}
+	l.withoutEffect(c.outline())
+	l.accept()
+	return l.findings
+}
+
+type linter struct {
+	c        *Config
+	findings []Finding
+}
+
+func (l *linter) warn(subject, format string, args ...any) { l.add(Warning, subject, format, args...) }
+func (l *linter) note(subject, format string, args ...any) { l.add(Note, subject, format, args...) }
+
+func (l *linter) add(severity, subject, format string, args ...any) {
+	l.findings = append(l.findings, Finding{severity, subject, fmt.Sprintf(format, args...)})
+}
+
+func (l *linter) listeners() {
+	c := l.c
+	if loopback(c.Listen) {
+		return
+	}
+	if c.AllowAnonymous {
+		l.warn("anonymous/listen", "listen is reachable from other machines and clients without a key are let in")
+	}
+	if c.TLS == nil {
+		l.warn("clear-text/listen", "listen is reachable from other machines without TLS: prompts and keys of clients travel in clear text")
+	}
+}
+
+func (l *linter) upstream(u *Upstream) {
+	for _, k := range u.Keys {
+		if k.source == fromLiteral {
+			l.warn("literal-credential/"+u.Name, "the credential of %s stands in the configuration itself; env:NAME, file:PATH or exec:COMMAND keep it out", u.Name)
+			break
+		}
+	}
+	for i, k := range u.Keys {
+		if slices.ContainsFunc(u.Keys[:i], func(o Secret) bool { return o.value == k.value }) {
+			l.warn("same-credential/"+u.Name, "credential %d of %s is the same as one before it", i+1, u.Name)
+		}
+	}
+	if u.BaseURL.Scheme == "http" && !loopbackHost(u.BaseURL.Hostname()) {
+		l.warn("clear-text/"+u.Name, "base_url of %s is http: prompts and the credential travel in clear text", u.Name)
+	}
+	if u.Owner == "" {
+		l.warn("owner/"+u.Name, "%s has no owner", u.Name)
+	}
+	for _, k := range sortedKeys(u.FaultDomains) {
+		if slices.Contains(domains, k) {
+			continue
+		}
+		if near, close := nearest(k, domains); close {
+			l.warn("fault-domain/"+u.Name+"/"+k, "%s is not a usual fault domain; %s is", k, near)
+		}
+	}
+	if !slices.ContainsFunc(l.c.Models, func(m Model) bool {
+		return slices.ContainsFunc(m.Candidates, func(k Candidate) bool { return k.Upstream == u.Name })
+	}) {
+		l.warn("unused/"+u.Name, "%s is a candidate of no model", u.Name)
+	}
+}
+
+func (l *linter) model(m *Model) {
+	for _, dialect := range []decision.Dialect{decision.OpenAI, decision.Anthropic} {
+		l.dialect(m, dialect)
+	}
+	var ups []*Upstream
+	for _, k := range m.Candidates {
+		if u := l.c.upstream(k.Upstream); u != nil && !slices.Contains(ups, u) {
+			ups = append(ups, u)
+		}
+	}
+	if len(ups) > 1 {
+		l.redundancy(m, ups)
+	}
+}
+
+// dialect looks at the candidates that the endpoints of one dialect have.
+func (l *linter) dialect(m *Model, dialect decision.Dialect) {
+	var all, same []Candidate
+	at := map[string]bool{}
+	for _, k := range m.Candidates {
+		if u := l.c.upstream(k.Upstream); u == nil || u.Dialect != dialect {
+			continue
+		}
+		all, at[k.Upstream] = append(all, k), true
+		if !k.Substitute {
+			same = append(same, k)
+		}
+	}
+	subject := m.Name + "/" + string(dialect)
+	switch {
+	case len(all) == 0:
+		l.note("no-candidate/"+subject, "%s has no candidate for the %s endpoints: it does not exist there (404)", m.Name, dialect)
+	case len(same) == 0:
+		l.warn("only-substitutes/"+subject, "%s has only substitutes for the %s endpoints: it does not exist there (404)", m.Name, dialect)
+	case len(all) == 1:
+		l.warn("one-candidate/"+subject, "%s has one candidate for the %s endpoints: nothing can take over from %s", m.Name, dialect, all[0].Upstream)
+	case len(at) == 1:
+		l.warn("one-upstream/"+subject, "all candidates of %s for the %s endpoints are at %s", m.Name, dialect, all[0].Upstream)
+	case len(same) == 1:
+		l.note("one-same-model/"+subject, "%s has only substitutes besides %s for the %s endpoints: tasks with fallback: same_model have nowhere to go", m.Name, same[0].Upstream, dialect)
+	}
+}
+
+// redundancy reports what the upstreams of a model share: a failure there
+// takes them together.
+func (l *linter) redundancy(m *Model, ups []*Upstream) {
+	shared := func(subject, what string, of func(*Upstream) string) {
+		by := map[string][]string{}
+		var values []string
+		for _, u := range ups {
+			if v := of(u); v != "" {
+				if by[v] == nil {
+					values = append(values, v)
+				}
+				by[v] = append(by[v], u.Name)
+			}
+		}
+		for _, v := range values {
+			if len(by[v]) > 1 {
+				label := what
+				if strings.Contains(what, "%s") {
+					label = fmt.Sprintf(what, v)
+				}
+				l.warn("fake-redundancy/"+m.Name+"/"+subject, "candidates %s of %s share %s: one failure takes them together", strings.Join(by[v], ", "), m.Name, label)
+			}
+		}
+	}
+	kinds := slices.Clone(domains)
+	for _, u := range ups {
+		for _, k := range sortedKeys(u.FaultDomains) {
+			if !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	for _, k := range kinds {
+		shared(k, k+" %s", func(u *Upstream) string { return u.FaultDomains[k] })
+	}
+	shared("host", "the host of base_url", func(u *Upstream) string { return u.BaseURL.Host })
+	shared("credential", "a credential", func(u *Upstream) string { return u.Keys[0].value })
+	var unknown []string
+	for _, u := range ups {
+		missing := slices.DeleteFunc(slices.Clone(domains), func(k string) bool { return u.FaultDomains[k] != "" })
+		switch len(missing) {
+		case 0:
+		case len(domains):
+			unknown = append(unknown, "every domain of "+u.Name)
+		default:
+			unknown = append(unknown, strings.Join(missing, ", ")+" of "+u.Name)
+		}
+	}
+	if len(unknown) > 0 {
+		l.note("unknown-domains/"+m.Name, "not known whether candidates of %s are independent: unknown are %s", m.Name, strings.Join(unknown, "; "))
+	}
+}
+
+func (l *linter) tasks() {
+	for i := range l.c.Tasks {
+		l.task(&l.c.Tasks[i], l.c.Tasks[i].Name)
+	}
+	l.task(&l.c.DefaultTask, "default_task")
+}
+
+func (l *linter) task(t *Task, name string) {
+	configured := t != &l.c.DefaultTask
+	if t.UserSees == "" && configured {
+		l.warn("user-sees/"+name, "task %s does not say what its users see when the primary does not answer", name)
+	}
+	switch {
+	case t.OnUnavailable == "fail":
+	case t.Fallback == "never":
+		l.warn("on-unavailable/"+name, "%s never falls back and its on_unavailable is %s, which answers 503 until there is a queue: every failure of the primary reaches its users", name, t.OnUnavailable)
+	default:
+		l.warn("on-unavailable/"+name, "on_unavailable of %s is %s, which answers 503 until there is a queue", name, t.OnUnavailable)
+	}
+	if t.DataZones == nil {
+		return
+	}
+	for _, m := range l.c.Models {
+		if !slices.ContainsFunc(m.Candidates, func(k Candidate) bool {
+			u := l.c.upstream(k.Upstream)
+			return u != nil && slices.ContainsFunc(t.DataZones, func(z string) bool { return slices.Contains(u.DataZones, z) })
+		}) {
+			l.warn("data-zone/"+name+"/"+m.Name, "no candidate of %s declares a zone of %s (%s): nothing may answer it there", m.Name, name, strings.Join(t.DataZones, ", "))
+		}
+	}
+}
+
+// withoutEffect reports keys that were given and that nothing acts on. Of a
+// section it reports the section.
+func (l *linter) withoutEffect(parts []part) {
+	for _, p := range parts {
+		if p.field != nil && p.field.inert && l.c.meta.given(p.path) {
+			l.note("no-effect/"+p.path, "%s is accepted, has no effect in this version", p.path)
+			continue
+		}
+		l.withoutEffect(p.parts)
+	}
+}
+
+// accept marks the findings that are accepted, and reports acceptances of what
+// is not there.
+func (l *linter) accept() {
+	for i, f := range l.findings {
+		if why, ok := l.c.Accepted[f.Subject]; ok {
+			l.findings[i].Severity = Accepted
+			l.findings[i].Message += " (accepted: " + why + ")"
+		}
+	}
+	var subjects []string
+	for _, f := range l.findings {
+		subjects = append(subjects, f.Subject)
+	}
+	for _, s := range sortedKeys(l.c.Accepted) {
+		if slices.Contains(subjects, s) {
+			continue
+		}
+		hint := ""
+		if len(subjects) > 0 {
+			if near, close := nearest(s, subjects); close {
+				hint = "; did you mean " + near + "?"
+			}
+		}
+		l.warn("accepted/"+s, "accepted names a finding that is not there%s", hint)
+	}
+}
+
+// upstream returns the upstream of that name, nil if there is none.
+func (c *Config) upstream(name string) *Upstream {
+	for i := range c.Upstreams {
+		if c.Upstreams[i].Name == name {
+			return &c.Upstreams[i]
+		}
+	}
+	return nil
+}
