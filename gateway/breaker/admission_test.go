@@ -210,3 +210,17 @@ func TestA429IsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+// A pause is no sign that the limit is gone.
+func TestTheRateIsKeptInAPause(t *testing.T) {
+	bubble(t, only(nil), func(r *rig) {
+		r.rush(100, 12*time.Second)
+		r.limited()
+		r.pass(4 * time.Second)
+		near(r.T, "after 4 s without requests", r.admitted(), 90, 1)
+		r.pass(time.Second)
+		if got := r.admitted(); got != 0 {
+			r.Errorf("the former rate is back, and %v is still the limit", got)
+		}
+	})
+}

@@ -146,7 +146,7 @@ func (b *bucket) trip(now time.Duration, reason, detail string) bool {
 	default:
 		return false
 	}
-	until = max(until, b.cooledAt(now))
+	until = max(until, b.cooledAt(now, reason))
 	b.toOpen(now, until, opening{reason: reason, detail: detail})
 	return true
 }
@@ -167,8 +167,12 @@ func (b *bucket) lengthenCooldown(now time.Duration) {
 	}
 }
 
-// cooledAt is until when a bucket stays open that opens now.
-func (b *bucket) cooledAt(now time.Duration) time.Duration {
+// cooledAt is until when a bucket stays open that opens now for reason. A rate
+// limit lasts as long as the provider says, where it says so.
+func (b *bucket) cooledAt(now time.Duration, reason string) time.Duration {
+	if reason == ForRateLimited && b.retryAt > now {
+		return b.retryAt
+	}
 	return max(now+max(b.cooldown, b.u.settings.Cooldown), b.retryAt)
 }
 

@@ -6,13 +6,14 @@ import (
 )
 
 // preferFor is how long a free probe is kept for a request which another
-// candidate may still serve if the probe fails.
+// candidate may still serve if the probe fails. A last resort has waited for
+// this bucket and takes it at once.
 const preferFor = time.Second
 
 // mayProbe says whether an attempt may take a free probe of a bucket that has
 // been due since then.
 func (b *bucket) mayProbe(now, due time.Duration, f flags) bool {
-	return f.elsewhere || now-max(due, b.elsewhere) >= preferFor
+	return f.elsewhere || f.last || now-max(due, b.elsewhere) >= preferFor
 }
 
 // halfOpen lets exactly as many probes through as are configured. One failure
@@ -75,7 +76,7 @@ func (*halfOpen) left(time.Duration, *slot) {}
 // reopen ends the probing. reason is the bucket's from now on, event that of the event.
 func (h *halfOpen) reopen(now time.Duration, reason, event, cause string) {
 	b := h.b
-	b.toOpen(now, b.cooledAt(now), opening{
+	b.toOpen(now, b.cooledAt(now, event), opening{
 		reason: reason,
 		event:  event,
 		detail: fmt.Sprintf("1/%d probes failed (%s)", b.u.settings.Probes, cause),

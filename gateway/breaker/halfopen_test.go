@@ -135,9 +135,14 @@ func TestHalfOpenPrefersThoseThatMayGoElsewhere(t *testing.T) {
 		r.refused(one, decision.BreakerOpen)
 		r.pass(999 * time.Millisecond)
 		r.refused(one, decision.BreakerOpen)
-		r.refused(lone(), decision.BreakerOpen)
 		r.pass(time.Millisecond)
 		r.get(one) // nobody else came for a second
+		r.wantState(HalfOpen)
+	})
+	bubble(t, defaults(), func(r *rig) {
+		r.due()
+		r.refused(one, decision.BreakerOpen)
+		r.get(lone()) // it has nobody else and waited for this bucket
 		r.wantState(HalfOpen)
 	})
 	bubble(t, defaults(), func(r *rig) {
@@ -272,6 +277,38 @@ func TestHalfOpenSlowRuleOff(t *testing.T) {
 		p := r.get(ask())
 		r.pass(5 * time.Minute)
 		p.Output()
+		end(p, ended(decision.OK))
+		r.wantState(Ramping)
+	})
+}
+
+// A probe that was slow and ended between two ticks was slow all the same.
+func TestHalfOpenSlowProbeBetweenTicks(t *testing.T) {
+	for _, output := range []bool{true, false} {
+		bubble(t, defaults(), func(r *rig) {
+			r.due()
+			r.pass(100 * time.Millisecond)
+			p := r.get(ask())
+			r.pass(20*time.Second + 50*time.Millisecond)
+			if output {
+				p.Output()
+			}
+			end(p, ended(decision.OK))
+			if s := r.wantState(Open); s.Reason != ForSlow {
+				r.Errorf("reason %s", s.Reason)
+			}
+		})
+	}
+}
+
+// Once it gave output, a probe takes as long as it takes.
+func TestHalfOpenLongProbeIsNotSlow(t *testing.T) {
+	bubble(t, defaults(), func(r *rig) {
+		r.due()
+		p := r.get(ask())
+		p.Output()
+		r.pass(5 * time.Minute)
+		r.wantState(HalfOpen)
 		end(p, ended(decision.OK))
 		r.wantState(Ramping)
 	})

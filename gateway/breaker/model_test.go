@@ -83,13 +83,14 @@ type world struct {
 	ramped   map[decision.Capability]time.Time
 	latest   map[decision.Capability]time.Time // Retry-After told to an open bucket, until then
 	forced   map[decision.Capability]bool
+	limited  map[decision.Capability]bool // open for a rate limit, which ends when the provider said
 }
 
 func newWorld(r *rig, rnd *rand.Rand) *world {
 	w := &world{
 		rig: r, rnd: rnd, mood: 0.2, cooldown: r.g.u.settings.Cooldown,
 		opened: map[decision.Capability]time.Time{}, ramped: map[decision.Capability]time.Time{},
-		latest: map[decision.Capability]time.Time{}, forced: map[decision.Capability]bool{},
+		latest: map[decision.Capability]time.Time{}, forced: map[decision.Capability]bool{}, limited: map[decision.Capability]bool{},
 	}
 	for _, needed := range []decision.CapabilitySet{
 		decision.Needed(false, false, false), decision.Needed(false, true, false),
@@ -355,7 +356,7 @@ func (w *world) checkEvents() {
 		c := e.Capability
 		switch {
 		case e.From == Open && e.To == HalfOpen && !w.forced[c]:
-			if d := e.Time.Sub(w.opened[c]); d < w.cooldown {
+			if d := e.Time.Sub(w.opened[c]); d < w.cooldown && !w.limited[c] {
 				w.Errorf("%s was open for %v, less than the cooldown %v", c, d, w.cooldown)
 			}
 			if e.Time.Before(w.latest[c]) {
@@ -374,6 +375,7 @@ func (w *world) checkEvents() {
 			if e.From != Open || e.Reason != OverrideOver {
 				w.opened[c] = e.Time
 				w.forced[c] = e.Reason == Forced
+				w.limited[c] = e.Reason == ForRateLimited
 				delete(w.latest, c)
 			}
 		case Ramping:

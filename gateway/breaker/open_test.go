@@ -360,3 +360,21 @@ func TestOnOpenOfAnyBucketOfTheGroup(t *testing.T) {
 		}
 	})
 }
+
+// Nor does a second opening shorten the first.
+func TestSoftOpeningBecomesHardAndNotShorter(t *testing.T) {
+	bubble(t, defaults(), func(r *rig) {
+		old := r.get(ask())
+		r.trip(ForSlow)
+		end(old, asked(decision.Overloaded, 90*time.Second))
+		for range 5 {
+			end(r.get(lone()), ended(decision.Connect))
+		}
+		if s := r.wantState(Open); s.Reason != ForConsecutive {
+			r.Fatalf("reason %s", s.Reason)
+		}
+		if in, _ := r.g.RetryIn(); in != 90*time.Second {
+			r.Errorf("%v", in)
+		}
+	})
+}

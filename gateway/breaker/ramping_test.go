@@ -355,3 +355,60 @@ func TestWaitWithoutTimeIsAcquire(t *testing.T) {
 		}
 	})
 }
+
+// Room that comes with time goes to those who wait, also before the next tick.
+func TestNobodyOvertakes(t *testing.T) {
+	bubble(t, only(nil), func(r *rig) {
+		r.pass(100 * time.Millisecond) // off the tick
+		r.ramp()
+		r.get(ask()).Output()
+		got := make(chan decision.Reason, 1)
+		go func() { got <- r.g.Wait(r.Context(), new(Permit), ask(), 2*time.Second) }()
+		r.pass(1050 * time.Millisecond)
+		r.refused(ask(), decision.Capacity)
+		synctest.Wait()
+		select {
+		case why := <-got:
+			if why != "" {
+				r.Errorf("%q", why)
+			}
+		default:
+			r.Error("still waits")
+		}
+	})
+}
+
+// One that waits for two buckets in turn keeps its place in the second.
+func TestNobodyOvertakesInTheNextBucket(t *testing.T) {
+	bubble(t, only(nil), func(r *rig) {
+		text := r.group(decision.Text)
+		r.pass(100 * time.Millisecond)
+		r.trip(ForFailureRate)
+		text.Trip(ForFailureRate, "")
+		r.pass(15 * time.Second)
+		r.do(1, decision.OK) // both ramp
+		both := r.get(ask())
+		go func() {
+			if why := r.g.Wait(r.Context(), new(Permit), ask(), 3*time.Second); why != "" {
+				r.Errorf("%q", why)
+			}
+		}()
+		r.pass(100 * time.Millisecond)
+		// The one permit of text goes to another at the moment it returns.
+		u := r.g.u
+		u.mu.Lock()
+		both.end = ending{}
+		both.finish(u.set.now())
+		p := new(Permit)
+		if why := u.try(u.set.now(), text, p, &Ask{Model: "m"}, true); why != "" {
+			r.Errorf("%q", why)
+		}
+		u.unlock(u.set.now())
+		p.Output()
+		r.pass(950 * time.Millisecond)
+		if why := text.Check(ask()); why != decision.Capacity {
+			r.Errorf("%q: overtakes", why)
+		}
+		r.pass(time.Second)
+	})
+}

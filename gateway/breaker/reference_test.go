@@ -25,6 +25,7 @@ type reference struct {
 	runNeeds  int
 	openings  []time.Duration
 	cooldown  time.Duration
+	limited   bool // the opening at hand is for a rate limit, which has an end of its own
 	until     time.Duration
 	skip      decision.Reason
 	hintUntil time.Duration
@@ -83,6 +84,10 @@ func (m *reference) open(skip decision.Reason) {
 		m.cooldown = min(time.Duration(float64(m.s.Cooldown)*math.Pow(2, float64(n))), m.s.CooldownMax)
 	}
 	m.until = max(m.now+m.cooldown, m.hintUntil)
+	if m.limited && m.hintUntil > m.now {
+		m.until = m.hintUntil
+	}
+	m.limited = false
 	m.era++
 	m.ends, m.run = nil, 0
 	m.enter(Open)
@@ -180,7 +185,7 @@ func (m *reference) end(a *refAttempt, class decision.Class, retry time.Duration
 		}
 		hint()
 		if limited && retry >= 5*time.Second {
-			m.skip = decision.ReasonOf(decision.RateLimited)
+			m.skip, m.limited = decision.ReasonOf(decision.RateLimited), true
 		}
 		m.open(m.skip)
 		return
@@ -198,6 +203,7 @@ func (m *reference) count(a *refAttempt, failed, limited bool, rate float64, ret
 	case limited:
 		hint()
 		if retry >= 5*time.Second {
+			m.limited = true
 			m.open(decision.ReasonOf(decision.RateLimited))
 		}
 		return

@@ -91,7 +91,6 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 	s.asked = true
 	run.primaryFailed = run.primaryFailed || !s.primary && run.askedPrimary()
 	key, _ := s.Upstream.Client.PickKey(s.keys)
-	s.keys |= key.Bit()
 	l := run.limitsFor(s)
 	d.Attempts = append(d.Attempts, decision.Attempt{
 		Provider:   s.Upstream.Name,
@@ -112,6 +111,7 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		Hold:        q.Held(),
 		MaxHeld:     run.plan.MaxHeldBytes,
 		Key:         key,
+		Fresh:       run.fresh,
 		FirstOutput: l.firstOutput,
 		Whole:       l.whole,
 		Begin:       func(status int, header http.Header) error { return run.begin(s, status, header) },
@@ -134,10 +134,11 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 			o.Class = decision.CallerDeadline
 		}
 	}
+	run.fresh = false
 	d.Attempts[len(d.Attempts)-1].Outcome = o
 	run.outcome, run.errorAnswer, run.counted = o, call.ErrorAnswer, countsAgainstBucket(booked)
 	report := run.book(s, key, booked)
-	run.giveBack(o.InputTokens + o.OutputTokens)
+	run.giveBack(tokensUsed(o))
 	return o, report
 }
 
@@ -145,6 +146,7 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 func (run *run) book(s *standing, key upstream.Key, o decision.Outcome) breaker.Report {
 	switch o.Class.Blame() {
 	case decision.OfCredential:
+		s.keys |= key.Bit()
 		run.router.Book.Failed(s.Upstream.Client, key, o.Class)
 	case decision.OfUpstreamModel:
 		s.Upstream.Client.CoolModel(s.Model, o.Class, o.RetryAfter)
@@ -172,6 +174,19 @@ func (run *run) book(s *standing, key upstream.Key, o decision.Outcome) breaker.
 		}
 	}
 	return report
+}
+
+// tokensUsed is what an attempt took of a limit: what was reported, nothing if
+// it failed, else nobody knows.
+func tokensUsed(o decision.Outcome) int {
+	const unknown = -1
+	if n := o.InputTokens + o.OutputTokens; n > 0 {
+		return n
+	}
+	if o.Class == decision.OK {
+		return unknown
+	}
+	return 0
 }
 
 // begin starts the client's answer with what is known now.

@@ -132,14 +132,18 @@ func (run *run) take(s *standing, how manner) decision.Reason {
 	}
 	elsewhere := how == strictly && run.elsewhere(s)
 	u := s.Upstream
-	if limit := run.plan.UpstreamInflight; limit > 0 && elsewhere && u.Inflight.Load() >= limit {
+	h := &run.held
+	n := u.Inflight.Add(1)
+	h.counted = u
+	if limit := run.plan.UpstreamInflight; limit > 0 && elsewhere && n > limit {
+		run.giveBack(0)
 		return decision.Capacity
 	}
 	release, ok := u.Client.Limit(run.q.estimatedTokens())
 	if !ok {
+		run.giveBack(0)
 		return decision.Capacity
 	}
-	h := &run.held
 	h.limit = release
 	h.ctx, h.cancel = context.WithCancelCause(run.attemptContext())
 	if run.pass == nil {
@@ -148,8 +152,6 @@ func (run *run) take(s *standing, how manner) decision.Reason {
 			return why
 		}
 	}
-	u.Inflight.Add(1)
-	h.counted = u
 	return ""
 }
 

@@ -88,6 +88,7 @@ func (run *run) finish(s *standing) End {
 // stop ends a request without an answer.
 func (run *run) stop() End {
 	d := run.d
+	run.skipForbidden()
 	switch {
 	case run.last == "":
 		run.last = decision.NotAllowed
@@ -114,6 +115,19 @@ func (run *run) stop() End {
 	return end
 }
 
+// skipForbidden notes of the candidates whose turn never came which of them
+// could not have helped.
+func (run *run) skipForbidden() {
+	for i := range run.order {
+		s := &run.order[i]
+		if s.asked || s.skipped != "" {
+			continue
+		}
+		s.skipped = run.rules(s)
+		run.policyRefused = run.policyRefused || s.skipped == decision.NotAllowed
+	}
+}
+
 // retryAfter is the earliest time at which somebody who may serve the request
 // could: the end of a rate limit, the next probe of an open bucket.
 func (run *run) retryAfter() (time.Duration, bool) {
@@ -138,7 +152,7 @@ func (run *run) retryAfter() (time.Duration, bool) {
 				consider(d)
 			}
 		case decision.Capacity:
-			consider(time.Second)
+			consider(max(s.Upstream.Client.LimitWait(run.q.estimatedTokens()), time.Second))
 		}
 	}
 	return least, found
@@ -164,6 +178,9 @@ func (run *run) seal() {
 			Share:      run.router.Traffic.Share(s.Upstream.Name),
 			Substitute: s.Substitute,
 			Skipped:    s.skipped,
+		}
+		if s.skipped == "" {
+			d.Candidates[i].Skipped = s.terms
 		}
 		if s.asked {
 			d.Candidates[i].Skipped = ""

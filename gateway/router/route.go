@@ -98,6 +98,7 @@ type run struct {
 	free          bool // the next attempt draws nothing from the retry budget
 	freeMoveUsed  bool
 	resent        bool
+	fresh         bool // the next attempt is made on a new connection
 	overflow      bool
 	outcome       decision.Outcome // of the last attempt
 	counted       bool             // it counted against its bucket
@@ -110,7 +111,7 @@ type standing struct {
 	primary bool
 	terms   decision.Reason // rules it out whatever happens; "" if nothing does
 	skipped decision.Reason
-	keys    uint64 // keys used, by index
+	keys    uint64 // keys that failed in this request, as bits
 	asked   bool
 	left    bool
 	retried bool
@@ -263,7 +264,7 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 		return false
 	}
 	if again.Resend {
-		run.resent = true
+		run.resent, run.fresh = true, true
 	} else {
 		s.retried = true
 	}
