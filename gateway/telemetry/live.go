@@ -55,11 +55,11 @@ func (l *Live) Reset(t Topology) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.primaries = map[string]bool{}
-	for name := range n.regions {
+	for name := range n.upstreams {
 		l.primaries[name] = n.primary(name)
 	}
 	for name := range l.upstreams {
-		if _, ok := n.regions[name]; !ok {
+		if _, ok := n.upstreams[name]; !ok {
 			delete(l.upstreams, name)
 		}
 	}

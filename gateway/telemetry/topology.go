@@ -14,11 +14,19 @@ type Topology struct {
 	Tasks     []TopologyTask // those configured; unnamed and other need not be listed
 	// DefaultTaskStays says that requests without a task never leave their primary.
 	DefaultTaskStays bool
+	// Transitions are all that breakers can do.
+	Transitions []Transition
 }
+
+// Transition is one thing that a breaker can do.
+type Transition struct{ From, To, Reason string }
 
 // TopologyUpstream is one configured upstream.
 type TopologyUpstream struct {
 	Name, Region string
+	// Dialect tells who can stand in for whom: no candidate does for one of
+	// another dialect. Left empty everywhere, all can.
+	Dialect decision.Dialect
 	// Capabilities are those that any model uses of it.
 	Capabilities decision.CapabilitySet
 }
@@ -47,24 +55,30 @@ const Other = "other"
 
 // names is a Topology made ready for questions.
 type names struct {
-	regions      map[string]string // by upstream
-	capabilities map[string]decision.CapabilitySet
-	models       map[string][]TopologyCandidate
-	tasks        []TopologyTask // unnamed and other included
+	upstreams   map[string]TopologyUpstream
+	models      map[string][]candidate
+	tasks       []TopologyTask // unnamed and other included
+	transitions map[Transition]bool
+}
+
+// candidate is an upstream that a model names, once.
+type candidate struct {
+	upstream string
+	primary  bool
+	standIn  bool // it may answer where another candidate is the primary
 }
 
 func (t Topology) names() *names {
 	n := &names{
-		regions:      make(map[string]string, len(t.Upstreams)),
-		capabilities: make(map[string]decision.CapabilitySet, len(t.Upstreams)),
-		models:       make(map[string][]TopologyCandidate, len(t.Models)),
+		upstreams:   make(map[string]TopologyUpstream, len(t.Upstreams)),
+		models:      make(map[string][]candidate, len(t.Models)),
+		transitions: make(map[Transition]bool, len(t.Transitions)),
 	}
 	for _, u := range t.Upstreams {
-		n.regions[u.Name] = u.Region
-		n.capabilities[u.Name] = u.Capabilities
+		n.upstreams[u.Name] = u
 	}
 	for _, m := range t.Models {
-		n.models[m.Name] = m.merged()
+		n.models[m.Name] = n.candidates(m)
 	}
 	for _, task := range t.Tasks {
 		if !n.hasTask(task.Name) && task.Name != decision.TaskUnnamed && task.Name != decision.TaskOther {
@@ -75,19 +89,27 @@ func (t Topology) names() *names {
 	n.tasks = append(n.tasks,
 		TopologyTask{Name: decision.TaskUnnamed, Stays: t.DefaultTaskStays},
 		TopologyTask{Name: decision.TaskOther, Stays: true})
+	for _, tr := range t.Transitions {
+		n.transitions[tr] = true
+	}
 	return n
 }
 
-// merged returns the candidates with each upstream once.
-func (m TopologyModel) merged() []TopologyCandidate {
-	var cs []TopologyCandidate
-	for _, c := range m.Candidates {
-		i := slices.IndexFunc(cs, func(o TopologyCandidate) bool { return o.Upstream == c.Upstream })
-		if i < 0 {
-			cs = append(cs, c)
-			continue
+// candidates returns the candidates of m with each upstream once.
+func (n *names) candidates(m TopologyModel) []candidate {
+	var cs []candidate
+	for i, c := range m.Candidates {
+		at := slices.IndexFunc(cs, func(o candidate) bool { return o.upstream == c.Upstream })
+		if at < 0 {
+			at = len(cs)
+			cs = append(cs, candidate{upstream: c.Upstream})
 		}
-		cs[i].Primary = cs[i].Primary || c.Primary
+		cs[at].primary = cs[at].primary || c.Primary
+		for j, o := range m.Candidates {
+			if i != j && o.Primary && n.upstreams[o.Upstream].Dialect == n.upstreams[c.Upstream].Dialect {
+				cs[at].standIn = true
+			}
+		}
 	}
 	return cs
 }
@@ -98,16 +120,14 @@ func (n *names) hasTask(name string) bool {
 
 // candidate reports whether the upstream is a candidate of the model.
 func (n *names) candidate(model, upstream string) bool {
-	return slices.ContainsFunc(n.models[model], func(c TopologyCandidate) bool { return c.Upstream == upstream })
+	return slices.ContainsFunc(n.models[model], func(c candidate) bool { return c.upstream == upstream })
 }
 
 // primary reports whether the upstream is the primary of any model.
 func (n *names) primary(upstream string) bool {
 	for _, cs := range n.models {
-		for _, c := range cs {
-			if c.Upstream == upstream && c.Primary {
-				return true
-			}
+		if slices.Contains(cs, candidate{upstream, true, true}) || slices.Contains(cs, candidate{upstream, true, false}) {
+			return true
 		}
 	}
 	return false
@@ -126,11 +146,13 @@ func (n *names) provider(name string) string {
 	if name == "" {
 		return decision.NoProvider
 	}
-	if _, ok := n.regions[name]; ok {
+	if _, ok := n.upstreams[name]; ok {
 		return name
 	}
 	return Other
 }
+
+func (n *names) region(upstream string) string { return n.upstreams[upstream].Region }
 
 func (n *names) task(name string) string {
 	if name == "" {

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// definition is one metric as docs/metrics.md has it.
+type definition struct {
+	name   string
+	kind   string // counter, gauge or histogram
+	labels []string
+	help   string
+}
+
+// labels are the values of a series, in the order of its definition; unused
+// ones are empty.
+type labels [6]string
+
+// family is all series of one metric that requests and events count into.
+// series is changed only while nobody counts (Metrics.mu).
+type family[M any] struct {
+	definition
+	series map[labels]M
+	// extra holds series that nobody foresaw, as map keys.
+	extra sync.Map
+
+	with func(values ...string) M
+	drop func(values ...string) bool
+}
+
+func newCounters(reg prometheus.Registerer, d definition) *family[prometheus.Counter] {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labels)
+	reg.MustRegister(vec)
+	return &family[prometheus.Counter]{
+		definition: d, series: map[labels]prometheus.Counter{},
+		with: vec.WithLabelValues, drop: vec.DeleteLabelValues,
+	}
+}
+
+func newHistograms(reg prometheus.Registerer, d definition, buckets []float64) *family[prometheus.Observer] {
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: buckets}, d.labels)
+	reg.MustRegister(vec)
+	return &family[prometheus.Observer]{
+		definition: d, series: map[labels]prometheus.Observer{},
+		with: vec.WithLabelValues, drop: vec.DeleteLabelValues,
+	}
+}
+
+// get returns the series of values, which may be new.
+func (f *family[M]) get(values ...string) M {
+	var key labels
+	copy(key[:], values)
+	if s, ok := f.series[key]; ok {
+		return s
+	}
+	return f.unforeseen(key)
+}
+
+// unforeseen stands apart so that key escapes to the heap only here.
+func (f *family[M]) unforeseen(key labels) M {
+	f.extra.Store(key, nil)
+	return f.with(key[:len(f.labels)]...)
+}
+
+// reset makes wanted the series there are, at 0 where they are new. Others go,
+// but those that nobody foresaw stay while keep allows their labels.
+func (f *family[M]) reset(wanted map[labels]bool, keep func(labels) bool) {
+	for key := range f.series {
+		if !wanted[key] {
+			f.drop(key[:len(f.labels)]...)
+			delete(f.series, key)
+		}
+	}
+	f.extra.Range(func(k, _ any) bool {
+		key := k.(labels)
+		if wanted[key] || !keep(key) {
+			f.extra.Delete(key)
+		}
+		if !wanted[key] && !keep(key) {
+			f.drop(key[:len(f.labels)]...)
+		}
+		return true
+	})
+	for key := range wanted {
+		if _, ok := f.series[key]; !ok {
+			f.series[key] = f.with(key[:len(f.labels)]...)
+		}
+	}
+}
+
+// value returns the value of a label of a series, empty if it has none such.
+func (d *definition) value(key labels, label string) string {
+	for i, l := range d.labels {
+		if l == label {
+			return key[i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"failback/gateway/decision"
+)
+
+// Gauges is what is true at the moment of a scrape.
+type Gauges struct {
+	Breakers    []BreakerGauge
+	Shares      []ShareGauge
+	Weights     []WeightGauge
+	RetryBudget float64 // draws available
+	LogDropped  uint64  // lines since start
+}
+
+// BreakerGauge is one bucket.
+type BreakerGauge struct {
+	Provider, Region string
+	Capability       decision.Capability
+	State            string // closed, open, half_open or ramping
+	Blocked          uint64 // requests that it turned away since start
+}
+
+// ShareGauge is the share of one upstream in percent.
+type ShareGauge struct {
+	Provider, Region string
+	Share            int
+}
+
+// WeightGauge is the effective weight of a candidate. Model is the name that
+// clients ask for.
+type WeightGauge struct {
+	Model, Provider string
+	Capability      decision.Capability
+	Weight          float64
+}
+
+var (
+	breakerStateDef = definition{"failback_breaker_state", "gauge", []string{"provider", "region", "capability", "state"},
+		"State of a bucket: exactly one of closed, open, half_open and ramping is 1, the others are 0."}
+	breakerBlockedDef = definition{"failback_breaker_blocked_total", "counter", []string{"provider", "region", "capability"},
+		"Requests that a bucket turned away."}
+	shareDef = definition{"failback_upstream_share_ratio", "gauge", []string{"provider", "region"},
+		"Part of its own traffic that an upstream may get, from 0 to 1."}
+	weightDef = definition{"failback_upstream_weight", "gauge", []string{"model", "provider", "capability"},
+		"Effective weight of a candidate: the configured one times its recent success."}
+	retryBudgetDef = definition{"failback_retry_budget_available", "gauge", nil,
+		"Attempts after a first one that the retry budget, shared by all requests, still allows."}
+	logDroppedDef = definition{"failback_log_lines_dropped_total", "counter", nil,
+		"Lines of the decision log that were lost because the sink did not take them in time."}
+)
+
+// definitions is every metric there is, in the order of the reference.
+var definitions = []definition{
+	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
+	breakerStateDef, transitionsDef, breakerBlockedDef,
+	shareDef, stepsDef, ownDef, weightDef,
+	sloDef, violationsDef, retryBudgetDef, clientRetriesDef, logDroppedDef,
+}
+
+// gaugeCollector turns a Gauges into metrics at every scrape. Nothing is kept
+// in between, so nothing can be left over: a bucket has one state, and what the
+// configuration lost is gone.
+type gaugeCollector struct {
+	ask   func() Gauges
+	descs map[string]*prometheus.Desc
+}
+
+func newGaugeCollector(ask func() Gauges) *gaugeCollector {
+	c := &gaugeCollector{ask: ask, descs: map[string]*prometheus.Desc{}}
+	for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, logDroppedDef} {
+		c.descs[d.name] = prometheus.NewDesc(d.name, d.help, d.labels, nil)
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *gaugeCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
+	g := c.ask()
+	s := scrape{c: c, ch: ch, seen: map[string]map[labels]bool{}}
+	for _, b := range g.Breakers {
+		for _, state := range breakerStates {
+			v := 0.0
+			if b.State == state {
+				v = 1
+			}
+			s.send(breakerStateDef, v, b.Provider, b.Region, string(b.Capability), state)
+		}
+		s.send(breakerBlockedDef, float64(b.Blocked), b.Provider, b.Region, string(b.Capability))
+	}
+	for _, share := range g.Shares {
+		s.send(shareDef, float64(share.Share)/100, share.Provider, share.Region)
+	}
+	for _, w := range g.Weights {
+		s.send(weightDef, w.Weight, w.Model, w.Provider, string(w.Capability))
+	}
+	s.send(retryBudgetDef, g.RetryBudget)
+	s.send(logDroppedDef, float64(g.LogDropped))
+}
+
+// scrape sends each series once: a second one would spoil the whole answer. So
+// where a model names an upstream twice, the first candidate's weight is shown.
+type scrape struct {
+	c    *gaugeCollector
+	ch   chan<- prometheus.Metric
+	seen map[string]map[labels]bool
+}
+
+func (s *scrape) send(d definition, v float64, values ...string) {
+	var key labels
+	copy(key[:], values)
+	if s.seen[d.name] == nil {
+		s.seen[d.name] = map[labels]bool{}
+	}
+	if s.seen[d.name][key] {
+		return
+	}
+	s.seen[d.name][key] = true
+	kind := prometheus.GaugeValue
+	if d.kind == "counter" {
+		kind = prometheus.CounterValue
+	}
+	m, err := prometheus.NewConstMetric(s.c.descs[d.name], kind, v, values...)
+	if err != nil {
+		m = prometheus.NewInvalidMetric(s.c.descs[d.name], err)
+	}
+	s.ch <- m
+}

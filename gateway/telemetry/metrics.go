@@ -1,0 +1,204 @@
+package telemetry
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"failback/gateway/decision"
+)
+
+// Metrics counts decisions and events. Its methods may be called from any
+// goroutine.
+type Metrics struct {
+	requests      *family[prometheus.Counter]
+	fallbacks     *family[prometheus.Counter]
+	attempts      *family[prometheus.Counter]
+	firstOutput   *family[prometheus.Observer]
+	duration      *family[prometheus.Observer]
+	transitions   *family[prometheus.Counter]
+	steps         *family[prometheus.Counter]
+	own           *family[prometheus.Counter]
+	slo           *family[prometheus.Counter]
+	violations    *family[prometheus.Counter]
+	clientRetries *family[prometheus.Counter]
+
+	// mu guards everything that follows and the series of the families: who
+	// counts only reads them.
+	mu    sync.RWMutex
+	names *names
+}
+
+// Bounds of the buckets, in seconds. Tokens begin within tenths of a second to
+// some ten; the tail is long, since an unary answer is its own first output.
+// Limits that configurations usually have (5 s, 12 s, 60 s, 600 s) are bounds,
+// so that the part of the requests within them can be told exactly.
+var (
+	firstOutputBuckets = []float64{.05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 12, 15, 20, 30, 60, 120, 300, 600}
+	durationBuckets    = []float64{.05, .1, .25, .5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900}
+)
+
+var (
+	requestsDef = definition{"ai_model_requests_total", "counter", []string{"model", "provider", "route", "outcome"},
+		"Client requests, each once at its end. provider is who answered, or none; outcome is workflow_status."}
+	fallbacksDef = definition{"ai_fallback_triggered_total", "counter", []string{"model", "primary", "task_type", "reason"},
+		"Client requests for which a candidate other than the primary was attempted or answered. reason is why the primary did not answer, or the last cause where nobody did."}
+	attemptsDef = definition{"ai_model_attempts_total", "counter", []string{"provider", "region", "capability", "class"},
+		"Attempts: exchanges with an upstream, by how they ended; a success has class ok. capability is the most specific of the request."}
+	firstOutputDef = definition{"ai_model_first_output_seconds", "histogram", []string{"model", "provider"},
+		"Time from a request's acceptance to the first output that its client got, failed attempts included; no sample where none was relayed."}
+	durationDef = definition{"ai_workflow_duration_seconds", "histogram", []string{"route", "outcome"},
+		"Time from a request's acceptance to its end."}
+	transitionsDef = definition{"failback_breaker_transitions_total", "counter", []string{"provider", "region", "capability", "from", "to", "reason"},
+		"State changes of a bucket."}
+	stepsDef = definition{"failback_traffic_steps_total", "counter", []string{"provider", "to", "by"},
+		"Changes of an upstream's share. to is the new share in percent; by is operator or auto."}
+	ownDef = definition{"failback_upstream_own_requests_total", "counter", []string{"provider", "answered_by"},
+		"Requests of which provider is the primary, by who answered, or none. Those that the caller spoiled or left before anyone answered are not counted."}
+	sloDef = definition{"failback_slo_requests_total", "counter", []string{"model", "provider", "verdict", "reason"},
+		"Client requests by their verdict for availability: good, bad or excluded. provider is who answered, or none."}
+	violationsDef = definition{"failback_policy_violations_total", "counter", []string{"task_type"},
+		"Requests that a candidate answered although policy did not allow it. Must stay 0."}
+	clientRetriesDef = definition{"failback_client_retries_total", "counter", nil,
+		"Requests of which the client said that they are its own retry: it multiplies our attempts."}
+)
+
+// NewMetrics registers the metrics with reg, which must not have them yet.
+// gauges is asked at every scrape for what is true at that moment; nil leaves
+// those metrics out. Until Reset every name is unknown.
+func NewMetrics(reg prometheus.Registerer, gauges func() Gauges) *Metrics {
+	m := &Metrics{
+		requests:      newCounters(reg, requestsDef),
+		fallbacks:     newCounters(reg, fallbacksDef),
+		attempts:      newCounters(reg, attemptsDef),
+		firstOutput:   newHistograms(reg, firstOutputDef, firstOutputBuckets),
+		duration:      newHistograms(reg, durationDef, durationBuckets),
+		transitions:   newCounters(reg, transitionsDef),
+		steps:         newCounters(reg, stepsDef),
+		own:           newCounters(reg, ownDef),
+		slo:           newCounters(reg, sloDef),
+		violations:    newCounters(reg, violationsDef),
+		clientRetries: newCounters(reg, clientRetriesDef),
+	}
+	if gauges != nil {
+		reg.MustRegister(newGaugeCollector(gauges))
+	}
+	m.Reset(Topology{})
+	return m
+}
+
+// Reset says what is configured: every series that can be counted into is
+// there afterwards, with the value it had or 0, and no series has a name that
+// the configuration lost.
+func (m *Metrics) Reset(t Topology) {
+	n := t.names()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.names = n
+	m.requests.reset(n.requestSeries(), n.keep(&m.requests.definition))
+	m.fallbacks.reset(n.fallbackSeries(), n.keep(&m.fallbacks.definition))
+	m.attempts.reset(n.attemptSeries(), n.keep(&m.attempts.definition))
+	m.firstOutput.reset(n.firstOutputSeries(), n.keep(&m.firstOutput.definition))
+	m.duration.reset(n.durationSeries(), n.keep(&m.duration.definition))
+	m.transitions.reset(n.transitionSeries(), n.keep(&m.transitions.definition))
+	m.steps.reset(n.stepSeries(), n.keep(&m.steps.definition))
+	m.own.reset(n.ownSeries(), n.keep(&m.own.definition))
+	m.slo.reset(n.sloSeries(), n.keep(&m.slo.definition))
+	m.violations.reset(n.violationSeries(), n.keep(&m.violations.definition))
+	m.clientRetries.reset(map[labels]bool{{}: true}, n.keep(&m.clientRetries.definition))
+}
+
+// Decision counts d.
+func (m *Metrics) Decision(d *decision.Decision) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n := m.names
+	model, provider, reason := n.model(d.Model), n.provider(d.Selected), reasonLabel(d.Reason)
+	route, outcome := routeLabel(d.Route), outcomeLabel(d.Status)
+
+	m.requests.get(model, provider, route, outcome).Inc()
+	m.duration.get(route, outcome).Observe(d.Duration.Seconds())
+	if d.HasFirstOutput {
+		m.firstOutput.get(model, provider).Observe(d.FirstOutput.Seconds())
+	}
+	if d.Fallback {
+		m.fallbacks.get(model, n.provider(d.Primary), n.task(d.Task), reason).Inc()
+	}
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		m.attempts.get(n.provider(a.Provider), n.region(a.Provider), capabilityLabel(a.Capability), classLabel(a.Outcome.Class)).Inc()
+	}
+	if primary, by, ok := ownRequest(d); ok {
+		m.own.get(n.provider(primary), n.provider(by)).Inc()
+	}
+	if v := VerdictOf(d.Status, d.Reason); v != Undecided {
+		m.slo.get(model, provider, string(v), reason).Inc()
+	}
+	if d.Violation {
+		m.violations.get(n.task(d.Task)).Inc()
+	}
+	if d.ClientRetry > 0 {
+		m.clientRetries.get().Inc()
+	}
+}
+
+// Event counts e: the transition of a breaker or a step of a share. Other
+// events have no metric.
+func (m *Metrics) Event(e decision.Event) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n := m.names
+	switch e.Kind {
+	case decision.KindBreakerTransition:
+		tr := Transition{e.From, e.To, e.Reason}
+		if !n.transitions[tr] {
+			tr = Transition{stateLabel(e.From), stateLabel(e.To), Other}
+		}
+		m.transitions.get(n.provider(e.Provider), n.region(e.Provider), capabilityLabel(e.Capability), tr.From, tr.To, tr.Reason).Inc()
+	case decision.KindTrafficStep:
+		if !slices.Contains(shares, e.To) {
+			return // a name left or came back, a file fell behind
+		}
+		by := byOperator
+		if e.By == byAuto {
+			by = byAuto
+		}
+		m.steps.get(n.provider(e.Provider), e.To, by).Inc()
+	}
+}
+
+func routeLabel(r decision.Route) string {
+	if slices.Contains(decision.Routes, r) {
+		return string(r)
+	}
+	return string(decision.RouteNone)
+}
+
+func outcomeLabel(s decision.Status) string {
+	if slices.Contains(decision.Statuses, s) {
+		return string(s)
+	}
+	return Other
+}
+
+func classLabel(c decision.Class) string {
+	if slices.Contains(decision.Classes, c) {
+		return string(c)
+	}
+	return Other
+}
+
+func capabilityLabel(c decision.Capability) string {
+	if slices.Contains(decision.Capabilities, c) {
+		return string(c)
+	}
+	return Other
+}
+
+func stateLabel(s string) string {
+	if slices.Contains(breakerStates, s) {
+		return s
+	}
+	return Other
+}
