@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ var telltale = map[string]decision.Class{
 	"context_window_exceeded":              decision.ContextLength,
 	"content_policy_violation":             decision.ContentFilter,
 	"content_filter":                       decision.ContentFilter,
+	"image_content_policy_violation":       decision.ContentFilter,
 	"moderation_blocked":                   decision.ContentFilter,
 	"previous_response_not_found":          decision.InvalidRequest,
 	"slow_down":                            decision.RateLimited,
@@ -152,6 +154,9 @@ var (
 		"does not exist", "not exist", "not found", "has been deprecated", "is deprecated", "decommissioned", "has been retired",
 		"is retired", "no longer available", "no longer supported", "end of life", "end of its life", "identifier is invalid",
 	}
+	accessTexts = []string{
+		"access to model", "access to the model", "access to this model", "access to that model", "access to the requested model",
+	}
 	otherThings = []string{
 		"response with id", "previous response", "item with id", "file", "container", "vector store", "conversation", "prompt with id", "assistant",
 	}
@@ -229,7 +234,7 @@ func (c *complaint) wouldBe() int {
 		return 429
 	case has("auth", "api_key"):
 		return 401
-	case has("invalid", "unsupported", "bad_request", "validation", "too_large"):
+	case has("invalid", "unsupported", "bad_request", "validation", "too_large", "image"):
 		return 400
 	case has("server", "internal", "timeout", "upstream"):
 		return 500
@@ -275,7 +280,7 @@ func (c *complaint) byText(status int) decision.Class {
 		return decision.ContentFilter
 	case (caller || status == 404) && wrongUse(text):
 		return decision.InvalidRequest
-	case aboutUs && caller && modelGone(text):
+	case aboutUs && caller && modelGone(text), aboutUs && status == 403 && contains(text, accessTexts...):
 		return decision.ModelGone
 	case status == 404 && !contains(text, "model") && contains(text, otherThings...):
 		return decision.InvalidRequest
@@ -395,7 +400,7 @@ func JudgeError(d decision.Dialect, status int, h http.Header, body []byte) Verd
 	var v Verdict
 	if status < 300 || status >= 400 {
 		c := readComplaint(body)
-		v.Class = classify(max(status, 300), &c)
+		v.Class = classify(max(status, 300), &c) // below it is no error, and no answer we know
 		now := time.Now()
 		v.RetryAfter, v.HasRetryAfter = asked(h, now)
 		c.fill(&v)
@@ -425,13 +430,14 @@ func NamesModel(body []byte, model string) bool {
 		return false
 	}
 	part := func(c byte) bool { return c == '-' || c == '_' || lower(c)-'a' <= 'z'-'a' || c-'0' <= 9 }
+	name := []byte(model)
 	for at := 0; ; {
-		i := strings.Index(string(body[at:]), model)
+		i := bytes.Index(body[at:], name)
 		if i < 0 {
 			return false
 		}
 		start := at + i
-		end := start + len(model)
+		end := start + len(name)
 		if (start == 0 || !part(body[start-1])) && (end == len(body) || !part(body[end])) {
 			return true
 		}

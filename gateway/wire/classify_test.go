@@ -119,6 +119,7 @@ func TestJudgeErrorClasses(t *testing.T) {
 		{503, `{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`, decision.Overloaded},
 		{400, `{"__type":"com.amazon.coral.service#ThrottlingException","message":"Too many requests"}`, decision.RateLimited},
 		{400, `{"message":"The provided model identifier is invalid."}`, decision.ModelGone},
+		{403, `{"message":"You don't have access to the model with the specified model ID."}`, decision.ModelGone},
 		{403, `{"message":"The security token included in the request is expired"}`, decision.Credential},
 
 		// Those that resemble them.

@@ -153,8 +153,10 @@ func (q *request) ids() {
 	}
 }
 
+const maxBound = 64
+
 func (q *request) bind(t token) {
-	if !t.empty() {
+	if !t.empty() && len(q.facts.BoundIDs) < maxBound {
 		q.facts.BoundIDs = append(q.facts.BoundIDs, q.string(t))
 	}
 }

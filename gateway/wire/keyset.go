@@ -9,10 +9,14 @@ import (
 // that takes the first of two, one that takes the last, and one that ignores
 // case would else disagree about what was asked for.
 type keySet struct {
-	n    int
+	n    int // of all keys
 	few  [32][]byte
 	many map[string]struct{} // all of them, once few is full
 }
+
+// maxKeys bounds what a body can make us remember. No vendor's request has a
+// tenth as many keys.
+const maxKeys = 1000
 
 // add reports whether name, already unescaped, is new. It keeps name unless
 // that will be overwritten.
@@ -22,15 +26,15 @@ func (k *keySet) add(name []byte, overwritten bool) bool {
 	} else {
 		name = plain
 	}
+	k.n++
 	if k.many == nil {
-		for _, old := range k.few[:k.n] {
+		for _, old := range k.few[:k.n-1] {
 			if bytes.Equal(old, name) {
 				return false
 			}
 		}
-		if k.n < len(k.few) {
-			k.few[k.n] = name
-			k.n++
+		if k.n <= len(k.few) {
+			k.few[k.n-1] = name
 			return true
 		}
 		k.many = make(map[string]struct{}, 2*len(k.few))

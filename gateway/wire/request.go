@@ -34,7 +34,7 @@ type Facts struct {
 	// BoundIDs are further ids of things only one upstream has: files,
 	// containers, vector stores, conversations, stored items and prompts. A
 	// request with any of them, or with a PreviousResponseID, cannot be
-	// answered elsewhere.
+	// answered elsewhere. At most the first 64 are kept.
 	BoundIDs []string
 
 	// ConversationHash is a hash of the system prompt and the first user
@@ -128,6 +128,10 @@ func (q *request) topLevel(name []byte) {
 	if !q.keys.add(name, q.keyEscaped) {
 		shown := showName(name)
 		q.refuse(shown, q.keyStart-1, "duplicate key "+strconv.Quote(shown))
+		return
+	}
+	if q.keys.n > maxKeys {
+		q.refuse("", q.keyStart-1, "more than "+strconv.Itoa(maxKeys)+" top-level keys")
 		return
 	}
 	switch string(name) {

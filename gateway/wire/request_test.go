@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -250,6 +251,46 @@ func TestConversationHash(t *testing.T) {
 	// and from one version to the next.
 	if want := uint64(0xf7471064707d0edf); base != want {
 		t.Errorf("hash %#x, want %#x", base, want)
+	}
+}
+
+// A body must not make us keep much more than it is itself.
+func TestScanRequestKeepsLittle(t *testing.T) {
+	ids := scan(t, Responses, `{"model":"m","tools":[{"type":"x","file_ids":[`+strings.Repeat(`"f",`, 100000)+`"f"]}]}`)
+	if len(ids.BoundIDs) != maxBound {
+		t.Errorf("%d ids kept", len(ids.BoundIDs))
+	}
+	var b strings.Builder
+	b.WriteString(`{"model":"m"`)
+	for i := range maxKeys {
+		fmt.Fprintf(&b, `,"%d":0`, i)
+		body := []byte(b.String() + `}`)
+		if i < maxKeys-2 {
+			continue
+		}
+		if _, err := ScanRequest(Responses, body); (err != nil) != (i+2 > maxKeys) {
+			t.Errorf("%d keys: %v", i+2, err)
+		}
+	}
+}
+
+func TestScanRequestLargeBody(t *testing.T) {
+	body := benchBody("prose", 5<<20)
+	f, err := ScanRequest(ChatCompletions, body)
+	if err != nil || f.Model != "gpt-5-mini" || !f.Stream || f.MaxTokens != 1024 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	body := benchBody("turns", 1<<20)
+	if n := testing.AllocsPerRun(5, func() { _, _ = ScanRequest(ChatCompletions, body) }); n > 2 {
+		t.Errorf("ScanRequest: %v allocations", n)
+	}
+	j := NewStreamJudge(ChatCompletions)
+	frame := []byte(data(chunk(`{"content":"a\u00e9"}`)))
+	if n := testing.AllocsPerRun(100, func() { j.Judge(frame) }); n > 0 {
+		t.Errorf("Judge: %v allocations", n)
 	}
 }
 
