@@ -191,15 +191,15 @@ func (r *rig) steady(perSecond int, d time.Duration, c decision.Class) {
 	}
 }
 
-// open trips the bucket by hand and lets its cooldown pass.
+// trip opens the bucket.
 func (r *rig) trip(reason string) {
 	r.Helper()
 	r.g.Trip(decision.Reason(reason), "test")
 	r.wantState(Open)
 }
 
-// halfOpen brings the bucket to the end of its cooldown after an opening for a
-// reason that binds everybody.
+// due opens the bucket for a reason that binds everybody, and lets the cooldown
+// pass: the next attempt is a probe.
 func (r *rig) due() {
 	r.Helper()
 	r.trip(ForFailureRate)
