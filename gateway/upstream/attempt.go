@@ -180,6 +180,14 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
+// ownConn is the connection if no other request is on it, else nil.
+func (x *exchange) ownConn() *conn {
+	if x.resp.ProtoMajor > 1 {
+		return nil
+	}
+	return under(x.conn)
+}
+
 // leastRequest is less than any request has bytes, and more than what TLS
 // sends by itself when it ends a connection.
 const leastRequest = 64
@@ -192,6 +200,10 @@ func (x *exchange) noAnswer(err error) {
 		return
 	}
 	f := faultOf(err, x.conn != nil, x.v.s.BaseURL.Scheme == "https")
+	if c := under(x.conn); f.detail == notHTTP && c != nil && c.ended.Load() {
+		// net/http takes a line that was cut for a malformed one.
+		f = fault{class: decision.Reset, detail: "the connection was closed", shared: true}
+	}
 	x.fail(f.class, f.detail)
 	x.out.Unprocessed = f.unsent || !x.body.handedOver()
 	if f.class != decision.Reset || x.conn == nil {
@@ -223,7 +235,7 @@ func (x *exchange) broken(err error, partial decision.Class) {
 	f := faultOf(err, true, false)
 	switch f.class {
 	case decision.BadResponse, decision.Internal, decision.TLS, decision.DNS, decision.Connect:
-		x.fail(decision.BadResponse, "the answer is not well-formed HTTP")
+		x.fail(decision.BadResponse, notHTTP)
 		if f.class == decision.TLS {
 			x.fail(partial, f.detail)
 		}
@@ -256,7 +268,7 @@ func (x *exchange) seen(v wire.Verdict) {
 func (x *exchange) firstOutput() bool {
 	x.output = true
 	x.out.FirstOutput, x.out.HasFirstOutput = time.Since(x.watch.start), true
-	running := x.watch.output(x.v.s.Idle, x.v.s.Max)
+	running := x.watch.output(x.v.s.Idle, x.v.s.Max, x.ownConn())
 	x.tell()
 	return running && x.ctx.Err() == nil
 }
@@ -269,9 +281,11 @@ func (x *exchange) release() {
 		x.watch.release()
 	}
 	if x.framing && !x.output {
-		x.watch.output(x.v.s.Idle, x.v.s.Max)
+		x.watch.output(x.v.s.Idle, x.v.s.Max, x.ownConn())
 	}
-	x.tell()
+	if !x.complete {
+		x.tell()
+	}
 }
 
 // tell says once that the attempt may no longer be given up for another.

@@ -39,7 +39,7 @@ func faultOf(err error, connected, secure bool) fault {
 			}
 			return fault{class: decision.TLS, detail: detail, unsent: true}
 		}
-		return fault{class: decision.Connect, detail: brokenDetail(err), unsent: true}
+		return fault{class: decision.Connect, detail: brokenDetail(err, "no connection"), unsent: true}
 	}
 	if f, ok := http2Fault(err); ok {
 		return f
@@ -47,14 +47,17 @@ func faultOf(err error, connected, secure bool) fault {
 	text := err.Error()
 	switch {
 	case isBroken(err):
-		return fault{class: decision.Reset, detail: brokenDetail(err), shared: true}
+		return fault{class: decision.Reset, detail: brokenDetail(err, "the connection was closed"), shared: true}
 	case strings.HasPrefix(text, "net/http: invalid "):
 		return fault{class: decision.Internal, detail: "the request could not be built", unsent: true}
 	case strings.Contains(text, "server response headers exceeded"):
 		return fault{class: decision.BadResponse, detail: "the answer's header is too large"}
 	}
-	return fault{class: decision.BadResponse, detail: "the answer is not well-formed HTTP"}
+	return fault{class: decision.BadResponse, detail: notHTTP}
 }
+
+// notHTTP is what is said of whatever else net/http cannot read.
+const notHTTP = "the answer is not well-formed HTTP"
 
 // pathFault finds what failed before there was a connection.
 func pathFault(err error) (fault, bool) {
@@ -72,7 +75,7 @@ func pathFault(err error) (fault, bool) {
 		return fault{class: decision.TLS, detail: detail}, true
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect" || strings.HasPrefix(e.Op, "socks")) {
-		return fault{class: decision.Connect, detail: brokenDetail(err)}, true
+		return fault{class: decision.Connect, detail: brokenDetail(err, "no connection")}, true
 	}
 	return fault{}, false
 }
@@ -195,17 +198,16 @@ func isBroken(err error) bool {
 	return false
 }
 
-func brokenDetail(err error) string {
+// brokenDetail says why a connection broke, or was not made, if err tells;
+// otherwise it is what the caller says.
+func brokenDetail(err error, otherwise string) string {
 	if e, ok := errors.AsType[syscall.Errno](err); ok {
 		return e.Error()
 	}
-	switch {
-	case isTimeout(err):
+	if isTimeout(err) {
 		return "timed out"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), isBroken(err):
-		return "the connection was closed"
 	}
-	return "no connection"
+	return otherwise
 }
 
 func isTimeout(err error) bool {

@@ -19,7 +19,7 @@ const (
 	preambleBytes  = 256 << 10
 
 	// frameGrain is how much of an unfinished frame is read before Buffers is
-	// asked for it, and how much it is asked for at a time.
+	// asked for it, and what it is asked for is a multiple of.
 	frameGrain = 256 << 10
 
 	// directly is the size of frames that are written from where they are,
@@ -52,12 +52,13 @@ func (x *exchange) Read(p []byte) (int, error) {
 		x.readErr = err
 	}
 	x.unframed += n
-	if x.unframed > x.frameBound+frameGrain && x.framing && x.c.Buffers != nil {
-		if !x.c.Buffers.Grow(frameGrain) {
+	if more := x.unframed - x.frameBound - frameGrain; more > 0 && x.framing && x.c.Buffers != nil {
+		more = (more + frameGrain - 1) / frameGrain * frameGrain
+		if !x.c.Buffers.Grow(more) {
 			x.readErr = errNoMemory
 			return 0, errNoMemory
 		}
-		x.frameBound += frameGrain
+		x.frameBound += more
 	}
 	return n, err
 }
@@ -146,10 +147,10 @@ func isKeepAlive(frame []byte) bool {
 // held. It reports false if it could not be written.
 func (x *exchange) collect(frame []byte) bool {
 	if x.open {
-		if len(frame) >= directly {
+		if len(frame) >= directly && !(x.complete && !x.begun) {
 			return x.flush() && x.write(frame)
 		}
-		if x.held != nil && len(*x.held)+len(frame) > bufferSize && !x.flush() {
+		if x.begun && x.held != nil && len(*x.held)+len(frame) > bufferSize && !x.flush() {
 			return false
 		}
 		x.held = room(x.held, len(frame))

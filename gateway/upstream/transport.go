@@ -111,18 +111,34 @@ func (c *connections) connect(ctx context.Context, network, addr string) (net.Co
 		}
 		return nil, err
 	}
-	return &conn{Conn: inner, id: connIDs.Add(1)}, nil
+	return &conn{Conn: inner, id: connIDs.Add(1), made: time.Now()}, nil
 }
 
 var connIDs atomic.Uint64
 
 // conn is a connection that can be told from others and knows how much went
-// out on it.
+// out on it, when something last came, and whether it ended while it was read.
 type conn struct {
 	net.Conn
-	id  uint64
-	out atomic.Int64
+	id    uint64
+	made  time.Time
+	last  atomic.Int64 // read with bytes, since made
+	out   atomic.Int64
+	ended atomic.Bool
 }
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.last.Store(int64(time.Since(c.made)))
+	}
+	if err != nil {
+		c.ended.Store(true)
+	}
+	return n, err
+}
+
+func (c *conn) lastRead() time.Time { return c.made.Add(time.Duration(c.last.Load())) }
 
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)

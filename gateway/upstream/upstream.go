@@ -138,10 +138,13 @@ func (u *Upstream) Region() string { return u.current.Load().s.Region }
 
 func (u *Upstream) version(s Settings, conns *connections) *version {
 	v := &version{s: s, conns: conns}
+	base := *s.BaseURL
+	base.User, base.Fragment, base.RawFragment = nil, "", ""
+	if base.Path == "" {
+		base.Path = "/" // JoinPath leaves a path without a root where it is
+	}
 	for _, e := range wire.Endpoints {
-		to := s.BaseURL.JoinPath(e.UpstreamPath())
-		to.User, to.Fragment, to.RawFragment = nil, "", ""
-		v.urls[e] = to
+		v.urls[e] = base.JoinPath(e.UpstreamPath())
 	}
 	for i, value := range s.Keys[:min(len(s.Keys), maxKeys)] {
 		k := Key{version: v, index: i}

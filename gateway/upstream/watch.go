@@ -30,7 +30,7 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	start  time.Time
 
-	// waiting is when the read under way began, since start and never 0; 0
+	// waiting is one more than when the read under way began, since start; 0
 	// while nothing is read, as when the client is written to: its slowness is
 	// not the upstream's silence. reads counts them.
 	waiting atomic.Int64
@@ -44,6 +44,7 @@ type watch struct {
 	first  time.Duration
 	whole  time.Duration
 	idle   time.Duration // longest read
+	conn   *conn         // of this attempt alone, nil if it is shared
 	end    time.Duration // of the stream
 	enough time.Duration // when what is read at the end is enough
 	late   uint32        // reads when end passed during a Write
@@ -60,12 +61,13 @@ func (w *watch) begin(cancel context.CancelCauseFunc, first, whole time.Duration
 }
 
 // output says that the first output was seen: the stream's limits hold from
-// now. It reports false if the watch has ended the attempt before.
-func (w *watch) output(idle, longest time.Duration) bool {
+// now. What comes on own, if it is not nil, is a sign of life. It reports false
+// if the watch has ended the attempt before.
+func (w *watch) output(idle, longest time.Duration, own *conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Since(w.start)
-	w.first, w.idle = 0, idle
+	w.first, w.idle, w.conn = 0, idle, own
 	if longest > 0 {
 		w.end = now + longest
 	}
@@ -107,7 +109,7 @@ func (w *watch) stop() {
 }
 
 // reading and read surround each read of the answer.
-func (w *watch) reading() { w.waiting.Store(int64(max(time.Since(w.start), 1))) }
+func (w *watch) reading() { w.waiting.Store(int64(time.Since(w.start)) + 1) }
 
 func (w *watch) read() {
 	w.waiting.Store(0)
@@ -123,9 +125,9 @@ func (w *watch) arm(now time.Duration) {
 		}
 	}
 	if w.idle > 0 {
-		since := now
-		if at := time.Duration(w.waiting.Load()); at > 0 {
-			since = at
+		since, waiting := w.silentSince()
+		if !waiting {
+			since = now
 		}
 		due = min(due, since+w.idle)
 	}
@@ -143,6 +145,21 @@ func (w *watch) arm(now time.Duration) {
 	w.due = due
 }
 
+// silentSince returns since when nothing came, and whether something is waited
+// for at all. A read may take several arrivals together, as net/http's of a
+// chunk does; the connection knows of the last one. It requires mu.
+func (w *watch) silentSince() (since time.Duration, waiting bool) {
+	at := time.Duration(w.waiting.Load())
+	if at == 0 {
+		return 0, false
+	}
+	since = at - 1
+	if w.conn != nil {
+		since = max(since, w.conn.lastRead().Sub(w.start))
+	}
+	return since, true
+}
+
 // fire looks which limit passed, and waits for the next one if none did.
 func (w *watch) fire() {
 	w.mu.Lock()
@@ -151,7 +168,7 @@ func (w *watch) fire() {
 		return
 	}
 	now := time.Since(w.start)
-	at := time.Duration(w.waiting.Load())
+	since, waiting := w.silentSince()
 	past := func(limit time.Duration) bool { return limit > 0 && now >= limit }
 	var cause error
 	switch {
@@ -161,7 +178,7 @@ func (w *watch) fire() {
 		cause = errWhole
 	case past(w.enough):
 		cause = errEnough
-	case past(w.end) && at > 0:
+	case past(w.end) && waiting:
 		cause = errMax
 	case past(w.end):
 		// The client is being written to. A moment later it is clear whether
@@ -176,7 +193,7 @@ func (w *watch) fire() {
 		}
 		w.late, w.isLate = reads, true
 		w.end = now + slowClient
-	case w.idle > 0 && at > 0 && now >= at+w.idle:
+	case w.idle > 0 && waiting && now >= since+w.idle:
 		cause = errIdle
 	}
 	if cause == nil {
