@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"failback/gateway/decision"
+	"failback/gateway/operator"
+	"failback/gateway/operator/api"
+	"failback/gateway/router"
+	"failback/gateway/traffic"
+)
+
+// control is the gateway as its operators command it; see operator.Control.
+type control Gateway
+
+func (c *control) SetShare(_ context.Context, who operator.Actor, name string, cmd api.Command) (api.Result, error) {
+	g := (*Gateway)(c)
+	if g.setup.Load().upstreams[name] == nil {
+		return api.Result{}, notFound("upstream", name)
+	}
+	before, _ := g.traffic.Get(name)
+	command := traffic.Command{
+		Upstream:  name,
+		Revision:  cmd.Revision,
+		By:        who.Name,
+		Why:       cmd.Reason,
+		Override:  cmd.Override,
+		Undo:      cmd.Undo,
+		BlockedBy: g.blockedBy(name),
+	}
+	if cmd.Share != nil {
+		command.Share = *cmd.Share
+	}
+	after, err := g.traffic.Set(command)
+	if err != nil {
+		return api.Result{}, g.shareError(name, err)
+	}
+	g.breakers.SetReduced(name, after.Share < traffic.Full)
+	message := fmt.Sprintf("%s: share %d%% > %d%%, revision %d", name, before.Share, after.Share, after.Revision)
+	if before.Revision == after.Revision {
+		message = fmt.Sprintf("%s: share is %d%% already, revision %d", name, after.Share, after.Revision)
+	}
+	if after.Unsynced {
+		message += ", UNSYNCED: in force here, not yet written down"
+	}
+	return api.Result{Message: message, Upstream: g.upstreamState(name)}, nil
+}
+
+// shareError puts a refusal of the share table into the API's words.
+func (g *Gateway) shareError(name string, err error) error {
+	if e, ok := errors.AsType[*traffic.StaleError](err); ok {
+		return &api.Error{
+			Code:     api.CodeStaleRevision,
+			Message:  e.Error(),
+			Hint:     fmt.Sprintf("look again: the revision is %d now", e.Current.Revision),
+			Upstream: g.upstreamState(name),
+		}
+	}
+	if e, ok := errors.AsType[*traffic.BlockedError](err); ok {
+		return &api.Error{
+			Code:     api.CodeBlocked,
+			Message:  e.Error(),
+			Hint:     "an override with a reason goes through",
+			Upstream: g.upstreamState(name),
+		}
+	}
+	if e, ok := errors.AsType[*traffic.InvalidError](err); ok {
+		return &api.Error{Code: api.CodeInvalid, Message: e.Error()}
+	}
+	return err
+}
+
+// blockedBy is what speaks against giving the upstream more traffic now, empty
+// if nothing does.
+func (g *Gateway) blockedBy(name string) string {
+	for _, b := range g.breakers.Snapshot() {
+		if b.Bucket.Upstream != name || b.State == "closed" {
+			continue
+		}
+		why := fmt.Sprintf("breaker %s is %s", b.Bucket.Capability, b.State)
+		switch {
+		case b.State == "open" && b.ProbeDue:
+			why += ", its probe waits for traffic"
+		case b.State == "open":
+			why += fmt.Sprintf(", next probe in %s", time.Until(b.NextProbeAt).Round(time.Second))
+		}
+		return why
+	}
+	return ""
+}
+
+func (c *control) SetBreaker(_ context.Context, who operator.Actor, bucket string, cmd api.Command) (api.Result, error) {
+	g := (*Gateway)(c)
+	b, _ := decision.ParseBucket(bucket)
+	if g.setup.Load().upstreams[b.Upstream] == nil {
+		return api.Result{}, notFound("upstream", b.Upstream)
+	}
+	lasts := time.Duration(0)
+	if cmd.For != "" {
+		d, err := time.ParseDuration(cmd.For)
+		if err != nil {
+			return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: "for: " + err.Error()}
+		}
+		lasts = d
+	}
+	if err := g.breakers.Force(b, cmd.Action, lasts, who.Name); err != nil {
+		return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: err.Error()}
+	}
+	if cmd.Action == "close" {
+		g.book.Clear(b.Upstream)
+	}
+	message := fmt.Sprintf("%s: breaker is forced %s for %s", b, cmd.Action, lasts)
+	if cmd.Action == "auto" {
+		message = fmt.Sprintf("%s: breaker decides by itself again", b)
+	}
+	return api.Result{Message: message, Upstream: g.upstreamState(b.Upstream)}, nil
+}
+
+func (c *control) Passthrough(_ context.Context, who operator.Actor, cmd api.Command) (api.Result, error) {
+	g := (*Gateway)(c)
+	if cmd.Action == "off" {
+		was := g.router.Passthrough()
+		g.router.SetPassthrough(nil)
+		if was == nil {
+			return api.Result{Message: "passthrough is off already"}, nil
+		}
+		g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: who.Name, Why: cmd.Reason})
+		return api.Result{Message: "passthrough is off: share and breakers decide again"}, nil
+	}
+	known := g.setup.Load().upstreams
+	for _, name := range cmd.Order {
+		if known[name] == nil {
+			return api.Result{}, notFound("upstream", name)
+		}
+	}
+	lasts, err := time.ParseDuration(cmd.For)
+	if err != nil || lasts <= 0 {
+		return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: fmt.Sprintf("for: %q is not a duration above 0, such as 30m", cmd.For)}
+	}
+	p := &router.Passthrough{Order: cmd.Order, Until: time.Now().Add(lasts), By: who.Name, Why: cmd.Reason}
+	g.router.SetPassthrough(p)
+	g.event(decision.Event{
+		Kind: decision.KindPassthrough, From: "off", To: "on", By: who.Name, Why: cmd.Reason,
+		Detail: fmt.Sprintf("order %v for %s", cmd.Order, lasts),
+	})
+	return api.Result{Message: fmt.Sprintf("passthrough is on until %s, order %v: share and breakers are ignored", p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)}, nil
+}
+
+func (c *control) Reload(ctx context.Context, who operator.Actor) (api.Result, error) {
+	report, err := (*Gateway)(c).Reload(ctx, who.Name)
+	if err != nil {
+		return api.Result{}, &api.Error{
+			Code: api.CodeInvalid, Message: err.Error(), Hint: "the configuration in force stays; mend the file and reload again",
+		}
+	}
+	message := "reloaded, nothing changed"
+	if len(report) > 0 {
+		message = fmt.Sprintf("reloaded, %d keys changed", len(report))
+	}
+	return api.Result{Message: message, Report: report}, nil
+}
+
+func notFound(what, name string) error {
+	return &api.Error{Code: api.CodeNotFound, Message: fmt.Sprintf("no %s %q", what, name), Hint: "failback status lists them"}
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/wire"
+)
+
+// longestID is what is kept of a word that a client chose.
+const longestID = 128
+
+// controls is what a client says about its request besides the request, in
+// headers or in metadata fields of the same names; a header wins.
+type controls struct {
+	task         string
+	turn         string
+	operationID  string
+	stateVersion string
+	deadline     time.Duration // the shorter of what was said; 0 if nothing was
+
+	// conversation decides on which side of a share the request is.
+	conversation string
+	// named: the client itself gave the conversation its name, which may be
+	// shown; all other sources are user data and shown as a hash.
+	named bool
+}
+
+func (x *exchange) controls(facts wire.Facts) controls {
+	h := x.r.Header
+	get := func(name string) string {
+		v := h.Get(name)
+		if v == "" {
+			v = facts.Meta[name]
+		}
+		return word(v)
+	}
+	c := controls{
+		task:         get("Failback-Task"),
+		turn:         get("Failback-Turn"),
+		operationID:  get("Idempotency-Key"),
+		stateVersion: get("Failback-State-Version"),
+	}
+	if ms, err := strconv.ParseInt(get("Failback-Deadline-Ms"), 10, 64); err == nil && ms > 0 {
+		c.deadline = time.Duration(ms) * time.Millisecond
+	}
+	if s, err := strconv.ParseFloat(h.Get("X-Stainless-Timeout"), 64); err == nil && s > 0 && s < 1e6 {
+		if d := time.Duration(s * float64(time.Second)); c.deadline == 0 || d < c.deadline {
+			c.deadline = d
+		}
+	}
+	c.conversation = get("Failback-Conversation")
+	c.named = c.conversation != ""
+	for _, v := range [...]string{facts.PromptCacheKey, facts.User, facts.MetadataUserID} {
+		if c.conversation == "" {
+			c.conversation = v
+		}
+	}
+	if c.conversation == "" && facts.ConversationHash != 0 {
+		c.conversation = strconv.FormatUint(facts.ConversationHash, 16)
+	}
+	return c
+}
+
+// conversationShown is the conversation as it may be logged.
+func (c *controls) conversationShown() string {
+	if c.named || c.conversation == "" {
+		return c.conversation
+	}
+	sum := sha256.Sum256([]byte(c.conversation))
+	return "sha256:" + hex.EncodeToString(sum[:8])
+}
+
+// word keeps of a client's word what can be logged and shown: printable ASCII.
+func word(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) > longestID {
+		s = s[:longestID]
+	}
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(s)))
+		}
+	}
+	return s
+}
+
+// requestID returns the client's own request id if it is one that can be
+// logged and sent back, else a new one.
+func requestID(h http.Header) string {
+	id := h.Get("X-Request-Id")
+	if id != "" && len(id) <= longestID && word(id) == id {
+		return id
+	}
+	return "req_" + strings.ToLower(rand.Text())
+}
+
+// traceID returns the trace id of a W3C traceparent, "" without a valid one.
+func traceID(h http.Header) string {
+	parts := strings.Split(h.Get("Traceparent"), "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" || strings.Trim(parts[1], "0") == "" {
+		return ""
+	}
+	return parts[1]
+}
+
+// clientRetry is which attempt of the client's own this is; 0 is the first.
+func clientRetry(h http.Header) int {
+	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,400 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"failback/gateway/breaker"
+	"failback/gateway/config"
+	"failback/gateway/decision"
+	"failback/gateway/operator"
+	"failback/gateway/operator/api"
+	"failback/gateway/router"
+	"failback/gateway/telemetry"
+	"failback/gateway/traffic"
+	"failback/gateway/upstream"
+)
+
+// SocketName is the operator socket's name in the data directory.
+const SocketName = "failback.sock"
+
+// Options of a Gateway. Only Load is required.
+type Options struct {
+	// Load reads the configuration, at start and at each reload.
+	Load func(context.Context) (*config.Config, error)
+	// Version is the program's, Instance names this gateway among others;
+	// empty: the host's name.
+	Version, Instance string
+	// Stdout is where the decision log goes if it is configured to stdout;
+	// nil: os.Stdout.
+	Stdout io.Writer
+	// Log gets texts for the operator of the process, one line each; nil
+	// drops them. It is called concurrently and must not block.
+	Log func(string)
+	// Banner is shown on every console, for demonstrations; nil: none.
+	Banner func() string
+
+	// Listen opens the client listener; nil: net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+	// DialContext connects to upstreams; nil: a net.Dialer.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// UpstreamTLS is cloned for connections to upstreams; nil: the defaults.
+	UpstreamTLS *tls.Config
+}
+
+// Gateway is the whole gateway. Use New, Start, and Stop; or Run.
+type Gateway struct {
+	o        Options
+	instance string
+	started  time.Time
+	// startedWith is the configuration of the start: keys that need a restart
+	// have its values.
+	startedWith *config.Config
+
+	setup    atomic.Pointer[setup]
+	router   *router.Router
+	breakers *breaker.Set
+	traffic  *traffic.Table
+	book     *upstream.Book
+	log      *telemetry.Log
+	metrics  *telemetry.Metrics
+	live     *telemetry.Live
+	operator *operator.Server
+	registry *prometheus.Registry
+	certs    *certificates // nil without tls
+	opCerts  *certificates
+
+	memory   memory
+	inflight atomic.Int64
+	draining atomic.Bool // SIGTERM came; requests are still served
+	closing  atomic.Bool // the listener is closed; requests are refused
+
+	// reloading serializes start and reloads.
+	reloading sync.Mutex
+	kept      map[string]*keptUpstream // guarded by reloading
+
+	reloads reloads
+	seen    atomic.Pointer[fingerprint] // of the files as they were last read
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	server   *http.Server
+	listener net.Listener
+	cleanup  []func(context.Context) error // in the order of opening; run backwards
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// New returns a gateway that is not started.
+func New(o Options) *Gateway {
+	if o.Listen == nil {
+		o.Listen = net.Listen
+	}
+	if o.Stdout == nil {
+		o.Stdout = os.Stdout
+	}
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	g := &Gateway{o: o, instance: o.Instance, kept: make(map[string]*keptUpstream)}
+	if g.instance == "" {
+		g.instance, _ = os.Hostname()
+	}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	return g
+}
+
+// Start loads the configuration and serves. If it fails, nothing is left running.
+func (g *Gateway) Start(ctx context.Context) (err error) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	defer func() {
+		if err != nil {
+			g.cancel()
+			g.closeAll(ctx)
+		}
+	}()
+	cfg, err := g.o.Load(ctx)
+	if err != nil {
+		return err
+	}
+	g.started, g.startedWith = time.Now(), cfg
+	if err := os.MkdirAll(cfg.DataDir, 0o750); err != nil {
+		return fmt.Errorf("data_dir: %w", err)
+	}
+	if err := g.openRooms(ctx, cfg); err != nil {
+		return err
+	}
+	if err := g.openOperator(cfg); err != nil {
+		return err
+	}
+	g.run(g.breakers.Run)
+	g.run(g.watch)
+	return g.openClients(cfg)
+}
+
+// openRooms builds everything that stands between a request and an upstream.
+func (g *Gateway) openRooms(ctx context.Context, cfg *config.Config) error {
+	log, err := telemetry.NewLog(telemetry.LogOptions{
+		Target:   cfg.Telemetry.DecisionLog,
+		Stdout:   g.o.Stdout,
+		Version:  g.o.Version,
+		Instance: g.instance,
+		Sample:   cfg.Telemetry.Sample,
+	})
+	if err != nil {
+		return fmt.Errorf("telemetry.decision_log: %w", err)
+	}
+	g.log = log
+	g.onStop(log.Close)
+	g.live = telemetry.NewLive()
+	g.registry = prometheus.NewRegistry()
+	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
+	g.breakers = breaker.New(g.event)
+	g.book = upstream.NewBook(g.event)
+	if g.traffic, err = traffic.Open(filepath.Join(cfg.DataDir, "traffic.json"), g.event); err != nil {
+		return err
+	}
+	g.onStop(g.traffic.Close)
+	g.router = &router.Router{
+		Breakers: g.breakers,
+		Traffic:  g.traffic,
+		Book:     g.book,
+		Budget:   router.NewRetryBudget(cfg.Retry.Budget.Ratio, cfg.Retry.Budget.Burst),
+		Bindings: router.NewBindings(),
+		Alarm:    g.alarm,
+	}
+	s, err := g.setupFrom(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	g.onStop(func(context.Context) error {
+		for _, k := range g.kept {
+			k.client.Close()
+		}
+		return nil
+	})
+	g.install(s)
+	return nil
+}
+
+// install puts s in force. The caller holds reloading.
+func (g *Gateway) install(s *setup) {
+	names := make([]string, 0, len(s.cfg.Upstreams))
+	for _, u := range s.cfg.Upstreams {
+		names = append(names, u.Name)
+	}
+	g.traffic.Ensure(names)
+	for _, name := range names {
+		g.breakers.SetReduced(name, g.traffic.Share(name) < traffic.Full)
+	}
+	g.router.Budget.Configure(s.plan.BudgetRatio, s.plan.BudgetBurst)
+	g.memory.limit.Store(s.cfg.MaxBufferedBytes)
+	t := topology(s)
+	g.metrics.Reset(t)
+	g.live.Reset(t)
+	g.setup.Store(s)
+	for name, k := range g.kept {
+		if s.upstreams[name] == nil {
+			g.breakers.Remove(name)
+			k.client.Close()
+			delete(g.kept, name)
+		}
+	}
+}
+
+func (g *Gateway) openOperator(cfg *config.Config) error {
+	var tlsConfig *tls.Config
+	if t := cfg.Operator.TLS; t != nil {
+		certs, err := newCertificates(t.Cert, t.Key)
+		if err != nil {
+			return fmt.Errorf("operator.tls: %w", err)
+		}
+		g.opCerts, tlsConfig = certs, certs.config()
+	}
+	server, err := operator.New(operator.Options{
+		Socket:    filepath.Join(cfg.DataDir, SocketName),
+		Listen:    cfg.Operator.Listen,
+		TLS:       tlsConfig,
+		Tokens:    g.operatorTokens,
+		AuditPath: filepath.Join(cfg.DataDir, "audit.jsonl"),
+		Control:   (*control)(g),
+		Line:      g.line,
+		EventLine: telemetry.EventLine,
+		OnEvent:   g.event,
+		Metrics:   promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}),
+		Instance:  g.instance,
+		Log:       g.o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
+		return err
+	}
+	g.operator = server
+	g.onStop(server.Stop)
+	return nil
+}
+
+func (g *Gateway) line(d *decision.Decision) api.Decision {
+	return telemetry.Line(d, telemetry.Meta{Version: g.o.Version, Instance: g.instance})
+}
+
+func (g *Gateway) operatorTokens() []operator.Token {
+	s := g.setup.Load()
+	tokens := make([]operator.Token, 0, len(s.cfg.Operator.Tokens))
+	for _, t := range s.cfg.Operator.Tokens {
+		tokens = append(tokens, operator.Token{Name: t.Name, Role: t.Role, Hash: t.Hash})
+	}
+	return tokens
+}
+
+// Limits of the client listener that no sensible client meets.
+const (
+	headerTimeout  = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+func (g *Gateway) openClients(cfg *config.Config) error {
+	listener, err := g.o.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	g.listener = listener
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	g.server = &http.Server{
+		Handler:           http.HandlerFunc(g.serveClient),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		Protocols:         protocols,
+		ErrorLog:          noise(g.o.Log),
+	}
+	serve := func() error { return g.server.Serve(listener) }
+	if cfg.TLS != nil {
+		certs, err := newCertificates(cfg.TLS.Cert, cfg.TLS.Key)
+		if err != nil {
+			_ = listener.Close()
+			return fmt.Errorf("tls: %w", err)
+		}
+		g.certs = certs
+		protocols.SetHTTP2(true)
+		g.server.TLSConfig = certs.config()
+		serve = func() error { return g.server.ServeTLS(listener, "", "") }
+	}
+	g.running.Go(func() {
+		if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			g.o.Log("client listener: " + err.Error())
+		}
+	})
+	return nil
+}
+
+// ClientAddr is where clients connect to.
+func (g *Gateway) ClientAddr() string { return g.listener.Addr().String() }
+
+// OperatorAddr is where the operator API listens on TCP, empty if it does not.
+func (g *Gateway) OperatorAddr() string { return g.operator.Addr() }
+
+// Stop drains and stops the gateway: not ready at once, requests accepted for
+// drain_delay, then no new ones; those under way end within shutdown_grace,
+// state is flushed. It stops waiting when ctx ends. Later calls return what
+// the first did.
+func (g *Gateway) Stop(ctx context.Context) error {
+	g.stopOnce.Do(func() { g.stopErr = g.stop(ctx) })
+	return g.stopErr
+}
+
+func (g *Gateway) stop(ctx context.Context) error {
+	cfg := g.setup.Load().cfg
+	g.draining.Store(true)
+	g.o.Log(fmt.Sprintf("draining: requests are accepted for %s more", cfg.DrainDelay))
+	wait(ctx, cfg.DrainDelay)
+	g.closing.Store(true)
+	grace, cancel := context.WithTimeout(ctx, cfg.ShutdownGrace)
+	defer cancel()
+	var errs []error
+	if err := g.server.Shutdown(grace); err != nil {
+		n := g.inflight.Load()
+		errs = append(errs, fmt.Errorf("%d requests did not end within shutdown_grace (%s) and were cut off", n, cfg.ShutdownGrace))
+		_ = g.server.Close()
+	}
+	g.cancel()
+	g.running.Wait()
+	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer done()
+	errs = append(errs, g.closeAll(flush))
+	return errors.Join(errs...)
+}
+
+// flushTime bounds the writing of what is still in memory when the gateway ends.
+const flushTime = 5 * time.Second
+
+func (g *Gateway) closeAll(ctx context.Context) error {
+	var errs []error
+	for len(g.cleanup) > 0 {
+		last := len(g.cleanup) - 1
+		errs = append(errs, g.cleanup[last](ctx))
+		g.cleanup = g.cleanup[:last]
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Gateway) onStop(f func(context.Context) error) { g.cleanup = append(g.cleanup, f) }
+
+// run starts f, which must return when its context ends; Stop waits for it.
+func (g *Gateway) run(f func(context.Context) error) {
+	g.running.Go(func() {
+		if err := f(g.ctx); err != nil && g.ctx.Err() == nil {
+			g.alarm(err.Error())
+		}
+	})
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// event shows one change everywhere changes are shown.
+func (g *Gateway) event(e decision.Event) {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	g.log.Event(e)
+	g.metrics.Event(e)
+	if g.operator != nil {
+		g.operator.Event(e)
+	}
+}
+
+// recordDecision shows the end of one request everywhere it is shown.
+func (g *Gateway) recordDecision(d *decision.Decision) {
+	g.log.Decision(d)
+	g.metrics.Decision(d)
+	g.live.Decision(d)
+	g.operator.Decision(d)
+}
+
+func (g *Gateway) alarm(detail string) { g.o.Log("alarm: " + detail) }
