@@ -23,11 +23,13 @@ type exchange struct {
 	id   string
 	key  *clientKey // nil: anonymous
 	body []byte
-	d    decision.Decision
+	// d is apart from the exchange: whoever keeps a decision must not keep the
+	// request's body with it.
+	d *decision.Decision
 }
 
 func (x *exchange) serve() {
-	x.d = decision.Decision{
+	x.d = &decision.Decision{
 		Time:        time.Now(),
 		RequestID:   x.id,
 		TraceID:     traceID(x.r.Header),
@@ -47,7 +49,7 @@ func (x *exchange) serve() {
 		if x.d.Duration == 0 {
 			x.d.Duration = time.Since(x.d.Time)
 		}
-		x.g.recordDecision(&x.d)
+		x.g.recordDecision(x.d)
 		if abort {
 			// The only way to tell a client that its answer is not whole.
 			panic(http.ErrAbortHandler)
@@ -176,8 +178,8 @@ func (x *exchange) request(facts wire.Facts, model *router.Model) *router.Reques
 // reports whether the connection must be broken off.
 func (x *exchange) route(q *router.Request) (abort bool) {
 	a := newAnswer(x.w, x.ep, x.id, q.Held())
-	defer a.end(&x.d)
-	end := x.g.router.Route(x.r.Context(), x.s.plan, q, &x.d, a)
+	defer a.end(x.d)
+	end := x.g.router.Route(x.r.Context(), x.s.plan, q, x.d, a)
 	defer func() { x.d.HTTPStatus = a.Status() }()
 	if end.Ending.Status == "" {
 		return false
@@ -191,7 +193,7 @@ func (x *exchange) route(q *router.Request) (abort bool) {
 	for _, attempt := range x.d.Attempts {
 		f.Attempts = append(f.Attempts, wire.FailedAttempt{Upstream: attempt.Provider, Class: string(attempt.Outcome.Class)})
 	}
-	return a.fail(end, f, &x.d)
+	return a.fail(end, f, x.d)
 }
 
 // reject answers a mistake of the caller's that no upstream has seen.
@@ -222,7 +224,7 @@ func (x *exchange) refuse(f wire.Failure, shouldRetry string) {
 	x.d.HTTPStatus = f.Status
 	h := x.w.Header()
 	h.Set("X-Should-Retry", shouldRetry)
-	routeHeaders(h, "", &x.d)
+	routeHeaders(h, "", x.d)
 	h.Set("Content-Type", "application/json")
 	x.w.WriteHeader(f.Status)
 	_, _ = x.w.Write(wire.ErrorBody(x.ep.Dialect(), f))
