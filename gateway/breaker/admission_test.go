@@ -224,3 +224,33 @@ func TestTheRateIsKeptInAPause(t *testing.T) {
 		}
 	})
 }
+
+// An opening for 429s lasts until the latest of what they asked for; one that
+// did not say asked for the cooldown.
+func TestRateLimitedUntilWhatWasAskedFor(t *testing.T) {
+	short, none := asked(decision.RateLimited, 3*time.Second), ended(decision.RateLimited)
+	for _, tc := range []struct {
+		name string
+		ends []decision.Outcome
+		want time.Duration
+	}{
+		{"said", []decision.Outcome{short, short}, 3 * time.Second},
+		{"not said", []decision.Outcome{none, none}, 15 * time.Second},
+		{"not said last", []decision.Outcome{short, none}, 15 * time.Second},
+		{"not said first", []decision.Outcome{none, short}, 15 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, only(func(s *Settings) { s.MinSamples = 2 }), func(r *rig) {
+				for _, o := range tc.ends {
+					end(r.get(lone()), o)
+				}
+				if s := r.wantState(Open); s.Reason != ForRateLimited {
+					r.Fatalf("reason %s", s.Reason)
+				}
+				if in, _ := r.g.RetryIn(); in != tc.want {
+					r.Errorf("%v, want %v", in, tc.want)
+				}
+			})
+		})
+	}
+}

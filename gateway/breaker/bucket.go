@@ -52,6 +52,7 @@ type bucket struct {
 	// retryAt is the latest time until which the upstream asked to be left
 	// alone, asked when that was; a success of an attempt begun later ends it.
 	retryAt, asked time.Duration
+	unsaid         time.Duration // last 429 of this era without Retry-After; 0: none
 	elsewhere      time.Duration // last attempt that might have gone elsewhere
 
 	win         window
@@ -168,12 +169,21 @@ func (b *bucket) lengthenCooldown(now time.Duration) {
 }
 
 // cooledAt is until when a bucket stays open that opens now for reason. A rate
-// limit lasts as long as the provider says, where it says so.
+// limit lasts until the latest of what its 429s asked for; one that did not say
+// asked for the cooldown.
 func (b *bucket) cooledAt(now time.Duration, reason string) time.Duration {
-	if reason == ForRateLimited && b.retryAt > now {
-		return b.retryAt
+	cooldown := max(b.cooldown, b.u.settings.Cooldown)
+	if reason != ForRateLimited {
+		return max(now+cooldown, b.retryAt)
 	}
-	return max(now+max(b.cooldown, b.u.settings.Cooldown), b.retryAt)
+	until := b.retryAt
+	if b.unsaid > 0 {
+		until = max(until, b.unsaid+cooldown)
+	}
+	if until <= now {
+		until = now + cooldown
+	}
+	return until
 }
 
 func (b *bucket) toOpen(now, until time.Duration, o opening) {
@@ -197,6 +207,7 @@ func (b *bucket) toHalfOpen(now time.Duration) {
 func (b *bucket) toRamping(now time.Duration) {
 	b.win.reset()
 	b.run = run{}
+	b.unsaid = 0
 	b.forgetWeights()
 	b.ramp = ramping{b: b, limit: 1, stepAt: now, bound: now}
 	b.enter(now, &b.ramp, ProbesOK, "")
@@ -218,6 +229,7 @@ func (b *bucket) newEra() {
 	b.admission.on = false
 	b.win.reset()
 	b.run = run{}
+	b.unsaid = 0
 }
 
 func (b *bucket) forgetWeights() {
@@ -281,6 +293,9 @@ func (b *bucket) book(now time.Duration, p *Permit) {
 	case endLimited:
 		b.win.addLimited(now)
 		b.hint(now, e)
+		if !e.hasRetryAfter {
+			b.unsaid = now
+		}
 		b.admission.limited(now, b.startedPerSecond(now))
 		b.judgeLimited(now, e)
 	}

@@ -6,14 +6,19 @@ import (
 )
 
 // preferFor is how long a free probe is kept for a request which another
-// candidate may still serve if the probe fails. A last resort has waited for
-// this bucket and takes it at once.
+// candidate may still serve if the probe fails.
 const preferFor = time.Second
 
 // mayProbe says whether an attempt may take a free probe of a bucket that has
-// been due since then.
+// been due since then. A last resort would be refused otherwise, and may have
+// waited for just this moment: it takes the probe at once unless requests that
+// may go elsewhere keep coming.
 func (b *bucket) mayProbe(now, due time.Duration, f flags) bool {
-	return f.elsewhere || f.last || now-max(due, b.elsewhere) >= preferFor
+	since := max(due, b.elsewhere)
+	if f.last {
+		since = b.elsewhere
+	}
+	return f.elsewhere || now-since >= preferFor
 }
 
 // halfOpen lets exactly as many probes through as are configured. One failure

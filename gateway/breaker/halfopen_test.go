@@ -146,6 +146,15 @@ func TestHalfOpenPrefersThoseThatMayGoElsewhere(t *testing.T) {
 		r.wantState(HalfOpen)
 	})
 	bubble(t, defaults(), func(r *rig) {
+		r.trip(ForFailureRate)
+		r.pass(14500 * time.Millisecond)
+		r.refused(ask(), decision.BreakerOpen) // such requests do come
+		r.pass(500 * time.Millisecond)
+		r.refused(lone(), decision.BreakerOpen)
+		r.pass(500 * time.Millisecond)
+		r.get(lone())
+	})
+	bubble(t, defaults(), func(r *rig) {
 		r.due()
 		r.pass(900 * time.Millisecond)
 		p := r.get(ask())

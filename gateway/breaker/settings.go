@@ -21,7 +21,8 @@ type Settings struct {
 	SlowOver time.Duration
 	SlowRate float64
 	// Cooldown is how long a bucket stays open at least, doubling with each
-	// opening within 10 minutes up to CooldownMax.
+	// opening within 10 minutes up to CooldownMax. A Retry-After makes it longer;
+	// an opening for 429s lasts as long as they asked for, if they did.
 	Cooldown, CooldownMax time.Duration
 	// Patience is how long Group.Wait waits at most. 0: as long as it is told.
 	Patience time.Duration
