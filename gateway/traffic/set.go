@@ -32,12 +32,17 @@ func (t *Table) Set(c Command) (State, error) {
 	if !c.Undo && !isStep(c.Share) {
 		return State{}, invalid("share %d is none of %s", c.Share, stepList())
 	}
-	state, raise, err := t.lower(c)
-	if raise {
-		state, err = t.raise(c)
+	defer t.tell()
+	for {
+		state, raise, err := t.lower(c)
+		if !raise {
+			return state, err
+		}
+		state, lower, err := t.raise(c)
+		if !lower {
+			return state, err
+		}
 	}
-	t.tell()
-	return state, err
 }
 
 // lower does c unless it is a raise.
@@ -53,6 +58,9 @@ func (t *Table) lower(c Command) (state State, raise bool, err error) {
 		t.mu.Unlock()
 		return State{}, true, nil
 	case share == e.share:
+		if t.writer.saved != t.writer.version {
+			t.startWriter()
+		}
 		state = e.state(c.Upstream)
 		t.mu.Unlock()
 		return state, false, nil
@@ -70,24 +78,27 @@ func (t *Table) lower(c Command) (state State, raise bool, err error) {
 	return e.state(c.Upstream), false, nil
 }
 
-// raise does c, a raise when it was last looked at.
-func (t *Table) raise(c Command) (State, error) {
+// raise does c unless it has become a lowering since it was last looked at,
+// because another raise went further.
+func (t *Table) raise(c Command) (state State, lower bool, err error) {
 	t.raising.Lock()
 	defer t.raising.Unlock()
 	now := time.Now()
 	t.mu.Lock()
 	e, share, err := t.decide(c, now)
-	if err != nil {
+	switch {
+	case err != nil:
 		t.mu.Unlock()
-		return State{}, err
-	}
-	if share <= e.share {
+		return State{}, false, err
+	case share <= e.share:
+		state = e.state(c.Upstream)
 		t.mu.Unlock()
-		state, _, err := t.lower(c)
-		return state, err
+		return state, share < e.share, nil
 	}
-	p := &proposal{command: c, upstream: c.Upstream, base: e, next: e.next(share, c, now), done: make(chan struct{})}
-	p.revision = e.revision
+	p := &proposal{
+		command: c, upstream: c.Upstream, base: e, revision: e.revision,
+		next: e.next(share, c, now), done: make(chan struct{}),
+	}
 	t.writer.proposal = p
 	t.startWriter()
 	t.mu.Unlock()
@@ -101,7 +112,8 @@ func (t *Table) raise(c Command) (State, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return p.result(e.state(c.Upstream))
+	state, err = p.result(e.state(c.Upstream))
+	return state, false, err
 }
 
 // decide finds the entry of c and what c comes to. Requires mu.
