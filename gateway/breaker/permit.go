@@ -177,7 +177,18 @@ func (p *Permit) Done(o decision.Outcome) Report {
 		return Report{}
 	}
 	p.end = endingOf(&o)
-	return p.finish(now)
+	if p.end.kind != endFailed || o.ConnID == 0 {
+		return p.finish(now)
+	}
+	if first, known := u.lost.find(o.ConnID); known {
+		p.end.kind = endNeutral
+		r := p.finish(now)
+		r.FirstFailure = first.FirstFailure
+		return r
+	}
+	r := p.finish(now)
+	u.lost.add(o.ConnID, r)
+	return r
 }
 
 // Release returns the permit with nothing learned. It may be called any number

@@ -27,6 +27,7 @@ type upstream struct {
 	buckets  [maxBuckets]*bucket // by place in decision.Capabilities; nil: not one of its own
 	groups   map[decision.CapabilitySet]*Group
 	waiters  []*waiter
+	lost     lostConnections
 	full     *bucket // the last that refused for capacity
 	// moves are callbacks of attempts whose bucket opened, posted says that
 	// there are events: both are for unlock to deal with.

@@ -185,6 +185,7 @@ func (run *run) askFor(s *standing, how manner, elsewhere bool) breaker.Ask {
 		Stream:     run.q.Facts.Stream,
 		Elsewhere:  elsewhere,
 		LastResort: how == lastResort || how == waiting,
+		Lot:        run.lot,
 	}
 }
 

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -79,6 +80,7 @@ type run struct {
 	inline [4]standing // backs order for the usual few candidates
 	pass   *Passthrough
 
+	lot      int // 1 to 100: whether an opening that binds a part of the requests binds this one
 	deadline time.Time
 	// callersLimit: the deadline is the caller's or the task's own, not ours.
 	callersLimit bool
@@ -129,6 +131,7 @@ func (run *run) prepare() {
 		}
 	}
 	run.deadline = q.Accepted.Add(limit)
+	run.lot = 1 + rand.IntN(100)
 	run.order = run.inline[:0]
 	run.lineUp()
 	for i := range run.order {
