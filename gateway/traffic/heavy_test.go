@@ -129,6 +129,14 @@ func TestHeavyForgets(t *testing.T) {
 		if got := split(table, "old"); len(got) != 0 {
 			t.Errorf("split: %v", got)
 		}
+
+		// Nor does it without anything new.
+		must(t, table, Command{Upstream: "a", Undo: true})
+		pass(10 * time.Minute)
+		must(t, table, Command{Upstream: "a", Share: 5})
+		if got := split(table); len(got) != 0 {
+			t.Errorf("split after silence: %v", got)
+		}
 	})
 }
 
@@ -143,6 +151,21 @@ func TestHeavyWithoutConversation(t *testing.T) {
 	}
 	must(t, table, Command{Upstream: "a", Share: 5})
 	if got := split(table, "", "c"); len(got) != 0 {
+		t.Errorf("split: %v", got)
+	}
+}
+
+// A conversation is not called heavy for what may be others' in its count.
+func TestHeavyIsSure(t *testing.T) {
+	table, _ := open(t, "", "a")
+	for i := range 40_000 {
+		table.ObserveOwn("a", fmt.Sprintf("c-%d", i))
+	}
+	for range 350 {
+		table.ObserveOwn("a", "almost")
+	}
+	must(t, table, Command{Upstream: "a", Share: 5})
+	if got := split(table, "almost"); len(got) != 0 {
 		t.Errorf("split: %v", got)
 	}
 }
