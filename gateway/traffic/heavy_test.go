@@ -133,8 +133,10 @@ func TestHeavyForgets(t *testing.T) {
 		// Nor does it without anything new.
 		must(t, table, Command{Upstream: "a", Undo: true})
 		pass(10 * time.Minute)
+		table.ObserveOwn("a", "last")
+		pass(10 * time.Minute)
 		must(t, table, Command{Upstream: "a", Share: 5})
-		if got := split(table); len(got) != 0 {
+		if got := split(table, "last"); len(got) != 0 {
 			t.Errorf("split after silence: %v", got)
 		}
 	})
