@@ -206,9 +206,6 @@ func (x *exchange) noAnswer(err error) {
 	}
 	x.fail(f.class, f.detail)
 	x.out.Unprocessed = f.unsent || !x.body.handedOver()
-	if f.class != decision.Reset || x.conn == nil {
-		return
-	}
 	c := under(x.conn)
 	switch {
 	case c == nil:
@@ -216,7 +213,7 @@ func (x *exchange) noAnswer(err error) {
 		if f.shared {
 			x.out.ConnID = c.id
 		}
-	case x.reused && c.out.Load()-x.sent < leastRequest:
+	case f.class == decision.Reset && x.reused && c.out.Load()-x.sent < leastRequest:
 		// The upstream ended an idle connection just when it was taken for
 		// this request, of which nothing went out: nobody's fault, as if it
 		// had said so over HTTP/2.
@@ -234,14 +231,11 @@ func (x *exchange) broken(err error, partial decision.Class) {
 	}
 	f := faultOf(err, true, false)
 	switch f.class {
-	case decision.BadResponse, decision.Internal, decision.TLS, decision.DNS, decision.Connect:
-		x.fail(decision.BadResponse, notHTTP)
-		if f.class == decision.TLS {
-			x.fail(partial, f.detail)
-		}
-		return
+	case decision.Reset, decision.Refused, decision.TLS:
+		x.fail(partial, f.detail)
+	default:
+		x.fail(decision.BadResponse, f.detail)
 	}
-	x.fail(partial, f.detail)
 	if c := under(x.conn); f.shared && c != nil && multiplexed(x.conn) {
 		x.out.ConnID = c.id
 	}

@@ -51,13 +51,16 @@ func faultOf(err error, connected, secure bool) fault {
 	case strings.HasPrefix(text, "net/http: invalid "):
 		return fault{class: decision.Internal, detail: "the request could not be built", unsent: true}
 	case strings.Contains(text, "server response headers exceeded"):
-		return fault{class: decision.BadResponse, detail: "the answer's header is too large"}
+		return fault{class: decision.BadResponse, detail: largeHeader}
 	}
 	return fault{class: decision.BadResponse, detail: notHTTP}
 }
 
-// notHTTP is what is said of whatever else net/http cannot read.
-const notHTTP = "the answer is not well-formed HTTP"
+const (
+	largeHeader = "the answer's header is too large"
+	// notHTTP is what is said of whatever else net/http cannot read.
+	notHTTP = "the answer is not well-formed HTTP"
+)
 
 // pathFault finds what failed before there was a connection.
 func pathFault(err error) (fault, bool) {
@@ -127,8 +130,11 @@ func (e streamError) Error() string { return "HTTP/2 stream error" }
 
 type http2Code uint32
 
-// refusedStream is RFC 9113's REFUSED_STREAM: not processed at all.
-const refusedStream http2Code = 7
+// Codes of RFC 9113, section 7.
+const (
+	protocolError http2Code = 1
+	refusedStream http2Code = 7 // not processed at all
+)
 
 var http2Codes = [...]string{
 	"no error", "protocol error", "internal error", "flow control error", "settings timeout", "stream closed",
@@ -151,6 +157,17 @@ func http2Fault(err error) (fault, bool) {
 		if e.Code == refusedStream {
 			return fault{class: decision.Refused, detail: "the server refused the stream", unsent: true}, true
 		}
+		cause := ""
+		if e.Cause != nil {
+			cause = e.Cause.Error()
+		}
+		if e.Code == protocolError && cause != "received from peer" {
+			// Not the server ended the stream but net/http, over what it got.
+			if strings.Contains(cause, "header list larger") {
+				return fault{class: decision.BadResponse, detail: largeHeader}, true
+			}
+			return fault{class: decision.BadResponse, detail: notHTTP}, true
+		}
 		return fault{class: decision.Reset, detail: "the stream was reset: " + e.Code.String()}, true
 	}
 	text := err.Error()
@@ -170,8 +187,8 @@ func http2Fault(err error) (fault, bool) {
 	case strings.HasPrefix(text, "http2: Transport received GOAWAY"):
 		// On a new connection, with an error: asking again would meet the same.
 		return fault{class: decision.Reset, detail: "the server ended the connection with an error", unsent: true, shared: true}, true
-	case strings.HasPrefix(text, "http2: response header list larger"):
-		return fault{class: decision.BadResponse, detail: "the answer's header is too large"}, true
+	case strings.Contains(text, "http2: frame too large"):
+		return fault{class: decision.BadResponse, detail: "the server does not speak HTTP/2", shared: true}, true
 	case strings.HasPrefix(text, "http2: server sent GOAWAY"), strings.HasPrefix(text, "http2: client connection lost"),
 		strings.HasPrefix(text, "http2: client connection force closed"), strings.HasPrefix(text, "connection error: "):
 		return fault{class: decision.Reset, detail: "the HTTP/2 connection was lost", shared: true}, true
