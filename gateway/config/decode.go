@@ -39,6 +39,7 @@ type decoder struct {
 	src      Source
 	cfg      *Config
 	problems Problems
+	meant    map[string]bool // keys for which an unknown one probably stands
 }
 
 // add reports a problem of the key at path, where that stands.
@@ -115,7 +116,7 @@ func (d *decoder) setDefault(f *field, dst reflect.Value) {
 	if len(problems) > 0 {
 		panic("config: default of " + f.key + ": " + problems.Error())
 	}
-	inner := &decoder{meta: newMeta("default", ""), cfg: d.cfg}
+	inner := &decoder{meta: newMeta("default", ""), cfg: d.cfg, meant: map[string]bool{}}
 	inner.value(f, n, dst, f.key)
 	if len(inner.problems) > 0 {
 		panic("config: default of " + f.key + ": " + inner.problems.Error())
@@ -168,8 +169,8 @@ func (d *decoder) unknown(s *schema, n *node, i int, path string, only []string)
 	p := Problem{File: d.file, Line: e.at.line, Column: e.at.column}
 	if e.lone {
 		p.Key = path
-		p.Message = "a word without a value follows a comma"
-		p.Hint = "a value with a comma needs quotes"
+		p.Message = "a word without a value"
+		p.Hint = "write KEY: VALUE"
 		if i > 0 {
 			key := n.entries[i-1].key
 			if f, _ := s.field(key); f != nil {
@@ -192,16 +193,18 @@ func (d *decoder) unknown(s *schema, n *node, i int, path string, only []string)
 		p.Hint = "valid keys here: " + strings.Join(keys, ", ")
 	case close:
 		p.Key, p.Message, p.Hint = child(path, e.key), "unknown key", "did you mean "+near+"?"
+		d.meant[child(path, near)] = true
 	default:
 		p.Key, p.Message = child(path, e.key), "unknown key"
-		if in := homes(e.key); len(in) > 0 {
-			p.Hint = "it belongs under " + strings.Join(in, " or ")
-			if in[0] == "" {
-				p.Hint = "it belongs to the top level"
-			}
-		} else if len(keys) <= 12 {
+		in := homes(e.key)
+		switch {
+		case len(in) > 0 && in[0] == "":
+			p.Hint = fmt.Sprintf("%s belongs to the top level; the nearest valid key here is %s", e.key, near)
+		case len(in) > 0:
+			p.Hint = fmt.Sprintf("%s belongs under %s; the nearest valid key here is %s", e.key, strings.Join(in, " or "), near)
+		case len(keys) <= 12:
 			p.Hint = fmt.Sprintf("the nearest is %s; valid keys here: %s", near, strings.Join(keys, ", "))
-		} else {
+		default:
 			p.Hint = "the nearest valid key is " + near
 		}
 	}
@@ -248,9 +251,6 @@ func (d *decoder) value(f *field, n *node, dst reflect.Value, path string) {
 			v := reflect.New(f.goType.Elem()).Elem()
 			d.defaults(f.elem, v)
 			if it.shape == shapeMap {
-				if len(it.entries) > 0 {
-					d.at[p] = it.entries[0].at
-				}
 				d.section(f.elem, it, v, p, nil, nil)
 			} else if it.shape != shapeRefused {
 				d.add(p, "a map of keys is wanted, found "+it.shape.String(), "")
@@ -280,7 +280,11 @@ func (d *decoder) value(f *field, n *node, dst reflect.Value, path string) {
 // mismatch reports a list where a map is wanted, and the like.
 func (d *decoder) mismatch(f *field, n *node, path string) {
 	if n.shape == shapeNull {
-		d.add(path, "has no value, "+f.wants()+" is wanted", "write one, or leave the key out")
+		hint := "write one"
+		if !f.required {
+			hint = "write one, or leave the key out"
+		}
+		d.add(path, "has no value, "+f.wants()+" is wanted", hint)
 		return
 	}
 	hint := ""
@@ -448,6 +452,9 @@ func (d *decoder) words(f *field, n *node, dst reflect.Value, path string) {
 	m := reflect.MakeMap(f.goType)
 	name := &field{typ: f.typ}
 	value := &field{key: f.key, goType: f.goType.Elem(), typ: f.typ}
+	if f.typ == "name" {
+		value.typ = "label"
+	}
 	if f.kind == kindRatios {
 		value.kind = kindFloat
 		value.min, value.max = &bound{text: "0"}, &bound{text: "1", value: 1}
@@ -508,9 +515,11 @@ func (d *decoder) fromOutside() {
 	})
 	for _, path := range sortedKeys(d.src.Flags) {
 		if !known[path] {
-			all := sortedKeys(known)
-			near, _ := nearest(path, all)
-			d.problems = append(d.problems, Problem{File: "flag", Key: path, Message: "no flag can set this key", Hint: "the nearest is " + near})
+			p := Problem{File: "flag", Key: path, Message: "no flag can set this key", Hint: "flags set keys outside of lists and maps of names"}
+			if near, close := nearest(path, sortedKeys(known)); close {
+				p.Hint = "did you mean " + near + "?"
+			}
+			d.problems = append(d.problems, p)
 		}
 	}
 }
@@ -540,15 +549,13 @@ func (d *decoder) required(s *schema, v reflect.Value, path string) {
 		p := child(path, f.key)
 		dst := v.Field(f.index)
 		if f.required && !d.given(p) && !d.bad[path] {
-			d.problems = append(d.problems, d.missing(f, path))
+			if !d.meant[p] { // else the misspelt key is reported
+				d.problems = append(d.problems, d.missing(f, path))
+			}
 			continue
 		}
 		if f.required && (f.kind == kindNamed || f.kind == kindList) && dst.Len() == 0 && !d.bad[p] && !d.problemUnder(p) {
-			what := "an entry"
-			if f.key == "candidates" {
-				what = "a candidate"
-			}
-			d.add(p, "needs at least "+strings.Replace(what, "an ", "one ", 1), "")
+			d.add(p, "is empty, at least one is needed", "")
 		}
 		switch f.kind {
 		case kindStruct:

@@ -56,7 +56,7 @@ func Load(ctx context.Context, src Source) (*Config, error) {
 	if n == nil {
 		return nil, problems
 	}
-	d := &decoder{meta: m, src: src, cfg: &Config{Path: src.Path, meta: m}, problems: problems}
+	d := &decoder{meta: m, src: src, cfg: &Config{Path: src.Path, meta: m}, problems: problems, meant: map[string]bool{}}
 	d.decode(n)
 	d.validate()
 	d.readSecrets(ctx)
@@ -208,9 +208,12 @@ func (d *decoder) readFile(path, name string) ([]byte, bool) {
 	if d.bad[path] {
 		return nil, false
 	}
-	b, err := os.ReadFile(name)
+	b, err := readConfig(name)
+	if err == nil && len(b) > maxFileBytes {
+		err = errors.New("larger than 1 MiB")
+	}
 	if err != nil {
-		d.add(path, "file "+visible(name)+" cannot be read: "+cause(err).Error(), "")
+		d.add(path, "file "+fileName(name)+" cannot be read: "+cause(err).Error(), "")
 		return nil, false
 	}
 	d.files[name] = digest(b)

@@ -33,7 +33,7 @@ func (f *field) fromNode(n *node) (reflect.Value, *complaint) {
 			return reflect.Value{}, complain("remove the quotes", "%s is text, %s is wanted", visible(n.text), f.wants())
 		}
 	case kindString, kindURL:
-		if n.word != "" {
+		if n.word != "" && f.typ != "address" {
 			hint := "put it into quotes"
 			if octal.MatchString(n.text) {
 				hint = "a leading zero is octal to some readers; put it into quotes"
@@ -154,6 +154,8 @@ func parseInt(text string) (int64, *complaint) {
 		hint := ""
 		if decimal.MatchString(text) {
 			hint = "write it without a fraction or exponent"
+		} else if s, ok := strings.CutSuffix(text, "%"); ok && integer.MatchString(s) {
+			hint = "write " + s
 		}
 		return 0, complain(hint, "%s is not a whole number", visible(text))
 	}
@@ -226,8 +228,12 @@ func parseBytes(text string) (int64, *complaint) {
 	if !ok {
 		hint := "units are B, KiB, MiB, GiB, TiB and the decimal kB, MB, GB, TB"
 		for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
-			if strings.EqualFold(m[2], u) || strings.EqualFold(m[2], u[:1]) || strings.EqualFold(m[2], u[:2]) {
+			decimal := u[:1] + "B"
+			switch {
+			case strings.EqualFold(m[2], u), strings.EqualFold(m[2], u[:1]), strings.EqualFold(m[2], u[:2]):
 				hint = "write " + m[1] + u
+			case strings.EqualFold(m[2], decimal):
+				hint = "write " + m[1] + u + ", or " + m[1] + decimal + " for the decimal unit"
 			}
 		}
 		return 0, complain(hint, "%s has no unit of size", visible(text))
@@ -283,7 +289,7 @@ func (f *field) checkBounds(x float64, text string) *complaint {
 	switch {
 	case x == 0 && f.none != "":
 		hint = "leave the key out for: " + f.none
-	case f.kind == kindFloat && f.max != nil && f.max.value == 1 && x > 1 && x <= 100:
+	case f.kind == kindFloat && f.max != nil && f.max.value == 1 && x >= 2 && x <= 100:
 		hint = fmt.Sprintf("%s percent is %s", number(x), number(x/100))
 	}
 	return complain(hint, "%s is out of range, %s is wanted", visible(text), want)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -251,13 +252,21 @@ func (s Secret) name() string {
 	if mayBeSecret(s.ref) && !strings.ContainsAny(s.ref, `/\`) {
 		return "named in the configuration"
 	}
-	if plainName.MatchString(s.ref) {
-		return s.ref
+	if s.source == fromFile {
+		return fileName(s.path)
 	}
-	return visible(s.ref)
+	return s.ref
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,200}$`)
+var plainName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+
+// fileName is a path for an error, whole, since its end is what matters.
+func fileName(path string) string {
+	if plainName.MatchString(path) {
+		return path
+	}
+	return strconv.Quote(path)
+}
 
 // String names the source: env:NAME, file:PATH, exec: with the command's
 // first word, or (literal).

@@ -12,7 +12,8 @@ func nearest(s string, candidates []string) (string, bool) {
 			best, least = c, d
 		}
 	}
-	return best, least <= max(len([]rune(plain)), len(best))/3
+	length := max(len([]rune(plain)), len(best))
+	return best, least <= (length+2)/3 && least < length
 }
 
 // normal evens out what people write differently: case, dash and underscore.

@@ -89,7 +89,7 @@ func oneOf(text string, words []string) *complaint {
 		hint = "did you mean " + near + "?"
 	}
 	if len(words) == 1 {
-		return complain(hint, "%s is not %s", visible(text), words[0])
+		return complain(hint, "%s is refused, only %s is allowed", visible(text), words[0])
 	}
 	return complain(hint, "%s is not one of %s", visible(text), strings.Join(words, ", "))
 }

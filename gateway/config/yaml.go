@@ -62,7 +62,7 @@ type position struct{ line, column int }
 // parse reads YAML. The node is nil if there is nothing to go on with; then
 // there is a problem.
 func parse(file string, data []byte) (*node, Problems) {
-	p := &yamlReader{file: file}
+	p := &yamlReader{file: file, text: string(data)}
 	n := p.read(data)
 	return n, p.problems
 }
@@ -71,6 +71,8 @@ func parse(file string, data []byte) (*node, Problems) {
 // configuration needs not.
 type yamlReader struct {
 	file     string
+	text     string
+	lines    []string // of text, once they are needed
 	problems Problems
 }
 
@@ -89,8 +91,8 @@ func (p *yamlReader) read(data []byte) *node {
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	if at, ok := invalidText(data); !ok {
-		p.add(at, "a character that is not text in UTF-8", "save the file as UTF-8")
+	if at, message, hint := invalidText(data); message != "" {
+		p.add(at, message, hint)
 		return nil
 	}
 	file, err := parseTokens(string(data))
@@ -104,7 +106,7 @@ func (p *yamlReader) read(data []byte) *node {
 			continue
 		}
 		if i > 0 && body != nil {
-			p.add(positionOf(doc.Body.GetToken()), "a second document", "keep one configuration per file, without ---")
+			p.add(p.node(doc.Body).at, "a second document", "keep one configuration per file, without ---")
 			return nil
 		}
 		body = p.node(doc.Body)
@@ -122,12 +124,19 @@ func (p *yamlReader) read(data []byte) *node {
 
 // invalidText returns where data stops being text: invalid UTF-8, or a control
 // character that YAML does not allow.
-func invalidText(data []byte) (position, bool) {
-	at := position{1, 1}
+func invalidText(data []byte) (at position, message, hint string) {
+	at = position{1, 1}
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
-		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || r == 0xfeff {
-			return at, false
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return at, "bytes that are not UTF-8", "save the file as UTF-8"
+		case r == 0xfeff:
+			return at, "a byte order mark within the file", "remove it"
+		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")):
+			return at, "a carriage return without a line feed", "end lines with a line feed"
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f:
+			return at, "a control character", `write it as an escape in double quotes, as "\x1b"`
 		}
 		at.column++
 		if r == '\n' {
@@ -135,7 +144,7 @@ func invalidText(data []byte) (position, bool) {
 		}
 		data = data[size:]
 	}
-	return at, true
+	return at, "", ""
 }
 
 // errNesting is a file that is nested too deep, or could be.
@@ -213,6 +222,10 @@ func (p *yamlReader) syntax(text string, err error) {
 		hint = `put an IPv6 address into quotes, as "[::1]:8080"`
 	case strings.Contains(e.Message, "end token ']'"):
 		message, hint = "the list is not closed", "add ]"
+	case strings.Contains(e.Message, "',' or ']'"):
+		message, hint = "a comma or ] is missing", "put a text that has one of , [ ] { } into quotes"
+	case strings.Contains(e.Message, "',' or '}'"):
+		message, hint = "a comma or } is missing", "put a text that has one of , [ ] { } into quotes"
 	case strings.Contains(e.Message, "end token '}'"):
 		message, hint = "the map is not closed", "add }"
 	case strings.Contains(e.Message, "-quoted text"):
@@ -221,6 +234,8 @@ func (p *yamlReader) syntax(text string, err error) {
 		message, hint = "a value cannot begin with this character", "put it into quotes"
 	case strings.Contains(e.Message, "value is not allowed in this context"), strings.Contains(e.Message, "non-map value"):
 		message, hint = "this does not belong here", "check the indentation"
+	case strings.Contains(e.Message, "found an invalid key"):
+		message, hint = "a key that is not a word", "a text that has one of , [ ] { } ? : needs quotes"
 	case strings.Contains(e.Message, "unexpected key name"):
 		message, hint = "a key without a colon", "write key: value"
 	default:
@@ -236,22 +251,52 @@ func positionOf(t *token.Token) position {
 	return position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
 }
 
+// position is positionOf for a line with tabs too: the parser does not count
+// those that separate tokens.
+func (p *yamlReader) position(t *token.Token) position {
+	at := positionOf(t)
+	if !strings.Contains(p.text, "\t") {
+		return at
+	}
+	if p.lines == nil {
+		p.lines = strings.Split(strings.TrimPrefix(p.text, "\ufeff"), "\n")
+	}
+	word, _, _ := strings.Cut(strings.TrimSpace(t.Origin), "\n")
+	if at.line > len(p.lines) || word == "" {
+		return at
+	}
+	line := []rune(p.lines[at.line-1])
+	if from := at.column - 1; from < len(line) {
+		if before, _, found := strings.Cut(string(line[from:]), word); found {
+			at.column += utf8.RuneCountInString(before)
+		}
+	}
+	return at
+}
+
 func (p *yamlReader) node(n ast.Node) *node {
-	at := positionOf(n.GetToken())
+	at := p.position(n.GetToken())
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		m := &node{shape: shapeMap, at: at}
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			m.at = p.position(n.Values[0].Key.GetToken())
+		}
 		for _, v := range n.Values {
 			p.entry(m, v)
 		}
 		return m
 	case *ast.MappingValueNode:
-		m := &node{shape: shapeMap, at: at}
+		m := &node{shape: shapeMap, at: p.position(n.Key.GetToken())}
 		p.entry(m, n)
 		return m
 	case *ast.SequenceNode:
 		l := &node{shape: shapeList, at: at}
 		for _, v := range n.Values {
+			if word := p.glued(v); word != nil && n.IsFlowStyle {
+				l.items = append(l.items, word)
+				continue
+			}
 			l.items = append(l.items, p.node(v))
 		}
 		return l
@@ -261,6 +306,9 @@ func (p *yamlReader) node(n ast.Node) *node {
 		return &node{shape: shapeScalar, at: at, text: n.Value.Value, quoted: true}
 	case *ast.StringNode:
 		quoted := n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType
+		if p.tab(n.Token) {
+			return &node{shape: shapeRefused, at: at}
+		}
 		return &node{shape: shapeScalar, at: at, text: n.Value, quoted: quoted, word: ""}
 	case *ast.IntegerNode:
 		return &node{shape: shapeScalar, at: at, text: n.Token.Value, word: "a number"}
@@ -286,19 +334,39 @@ func (p *yamlReader) node(n ast.Node) *node {
 	return &node{shape: shapeRefused, at: at}
 }
 
+// tab refuses a tab inside a text without quotes: the parser drops it, others
+// do not.
+func (p *yamlReader) tab(t *token.Token) bool {
+	if t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType || !strings.Contains(strings.TrimSpace(t.Origin), "\t") {
+		return false
+	}
+	p.add(p.position(t), "a tab inside a text", "write a space, or put the text into quotes")
+	return true
+}
+
 func (p *yamlReader) entry(m *node, v *ast.MappingValueNode) {
-	at := positionOf(v.Key.GetToken())
+	at := p.position(v.Key.GetToken())
 	e := entry{at: at}
 	switch k := v.Key.(type) {
 	case *ast.MergeKeyNode:
 		p.add(at, "a merge key (<<)", "anchors and aliases are not supported; write the values out")
+		m.shape = shapeRefused
 		return
 	case *ast.StringNode:
 		e.key = k.Value
+		if p.tab(k.Token) {
+			m.shape = shapeRefused
+			return
+		}
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode, *ast.InfinityNode, *ast.NanNode:
 		e.key = v.Key.GetToken().Value
 	default:
 		p.add(at, "a key that is not a word", "")
+		return
+	}
+	if adjacent(v) {
+		p.add(at, "a space is missing after the colon", "write key: value")
+		m.shape = shapeRefused
 		return
 	}
 	e.lone = v.Start != nil && v.Start.Type != token.MappingValueType
@@ -307,4 +375,35 @@ func (p *yamlReader) entry(m *node, v *ast.MappingValueNode) {
 		e.value.at = at
 	}
 	m.entries = append(m.entries, e)
+}
+
+// adjacent reports whether the value of an unquoted key follows its colon
+// without a space. In flow style that is one text, as in [env:KEY], and to
+// this parser it is a key and a value.
+func adjacent(v *ast.MappingValueNode) bool {
+	key, colon := v.Key.GetToken(), v.Start
+	if colon == nil || colon.Type != token.MappingValueType || key.Type == token.SingleQuoteType || key.Type == token.DoubleQuoteType {
+		return false
+	}
+	c, x := positionOf(colon), positionOf(v.Value.GetToken())
+	_, absent := v.Value.(*ast.NullNode)
+	origin := v.Value.GetToken().Origin // with the white space before it
+	return !absent && c.line == x.line && x.column == c.column+1 && strings.TrimLeft(origin, " \t\n") == origin
+}
+
+// glued is the text that n was before the parser took it for a key and a
+// value; nil if it was not.
+func (p *yamlReader) glued(n ast.Node) *node {
+	v, ok := n.(*ast.MappingValueNode)
+	if m, isMap := n.(*ast.MappingNode); isMap && !m.IsFlowStyle && len(m.Values) == 1 {
+		v, ok = m.Values[0], true
+	}
+	if !ok || !adjacent(v) {
+		return nil
+	}
+	if _, plain := v.Value.(ast.ScalarNode); !plain {
+		return nil
+	}
+	key := v.Key.GetToken()
+	return &node{shape: shapeScalar, at: p.position(key), text: key.Value + ":" + v.Value.GetToken().Value}
 }
