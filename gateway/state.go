@@ -159,7 +159,7 @@ func (v *view) breaker(b breaker.Snapshot) api.Breaker {
 	out := api.Breaker{
 		Bucket: b.Bucket.String(), Capability: string(b.Bucket.Capability),
 		State: b.State, Reason: b.Reason, Detail: b.Detail, Since: b.Since,
-		NextProbeAt: b.NextProbeAt, ProbeDue: b.ProbeDue, Probes: b.Probes, ProbesOut: b.ProbesOut,
+		NextProbeAt: b.NextProbeAt, ProbeDue: b.ProbeDue, Probes: b.Probes, ProbesOut: b.ProbesOut, ProbesOK: b.ProbesOK,
 		RampLimit: b.RampLimit, InFlight: b.InFlight, Samples: b.Samples, Failures: b.Failures, Run: b.Run,
 		Forced: b.Forced, ForcedBy: b.ForcedBy, ForcedUntil: b.ForcedUntil, Mode: b.Mode, AdmittedRPS: b.AdmittedRPS,
 	}

@@ -140,6 +140,7 @@ type Breaker struct {
 	ProbeDue    bool      `json:"probe_due,omitempty"`
 	Probes      int       `json:"probes"` // allowed at once in half-open
 	ProbesOut   int       `json:"probes_out"`
+	ProbesOK    int       `json:"probes_ok"`            // of Probes, ended well so far
 	RampLimit   int       `json:"ramp_limit,omitempty"` // admitted in flight while ramping
 	InFlight    int       `json:"in_flight"`
 	Samples     int       `json:"samples"`
