@@ -178,6 +178,9 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	if c := under(info.Conn); c != nil {
 		x.sent = c.out.Load()
 	}
+	if c, ok := info.Conn.(*conn); ok && len(x.c.Body) > 0 {
+		c.cork()
+	}
 }
 
 // ownConn is the connection if no other request is on it, else nil.

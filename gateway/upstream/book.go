@@ -72,9 +72,9 @@ func (b *Book) Failed(u *Upstream, k Key, class decision.Class) {
 	}
 	b.mu.Lock()
 	now := time.Since(b.began)
-	if e.failing.Load() && now < e.until {
+	if e.failing.Load() && now < e.until || b.entries[e.id] != e {
 		b.mu.Unlock()
-		return
+		return // known, or nobody has that key any more
 	}
 	e.fails++
 	d := coolMost

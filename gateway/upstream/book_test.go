@@ -211,6 +211,10 @@ func TestChangedKeyClears(t *testing.T) {
 	if got := ev.take(); got != "a cooling→ok changed" {
 		t.Fatalf("events %q", got)
 	}
+	b.Failed(u, old, decision.Credential) // an attempt under way with what is no key any more
+	if got := ev.take(); got != "" {
+		t.Fatalf("events %q", got)
+	}
 	// The old key belongs to the settings it was picked from, also after that.
 	if old.version == k.version || old.value[0] != "Bearer k1" {
 		t.Fatal("the old key changed")

@@ -31,6 +31,12 @@ func faultOf(err error, connected, secure bool) fault {
 		f.unsent = true
 		return f
 	}
+	text := err.Error()
+	for _, ours := range [...]string{"net/http: invalid ", "unsupported protocol scheme", "http: no Host"} {
+		if strings.HasPrefix(text, ours) {
+			return fault{class: decision.Internal, detail: "the request could not be built", unsent: true}
+		}
+	}
 	if !connected {
 		if secure {
 			detail := "handshake failed"
@@ -44,12 +50,9 @@ func faultOf(err error, connected, secure bool) fault {
 	if f, ok := http2Fault(err); ok {
 		return f
 	}
-	text := err.Error()
 	switch {
 	case isBroken(err):
 		return fault{class: decision.Reset, detail: brokenDetail(err, "the connection was closed"), shared: true}
-	case strings.HasPrefix(text, "net/http: invalid "):
-		return fault{class: decision.Internal, detail: "the request could not be built", unsent: true}
 	case strings.Contains(text, "server response headers exceeded"):
 		return fault{class: decision.BadResponse, detail: largeHeader}
 	}

@@ -296,6 +296,25 @@ func TestIdleConnectionClosedMeanwhile(t *testing.T) {
 	}
 }
 
+// CLS-04: what cannot be sent at all is our own fault, and nobody is asked.
+func TestRequestThatCannotBeBuilt(t *testing.T) {
+	s := loopback(t, answers(reply(200, "", chatOK)))
+	for name, u := range map[string]*Upstream{
+		"header": to(t, s, func(set *Settings) { set.Keys = []string{"SECRET123\n"} }),
+		"scheme": to(t, s, func(set *Settings) { set.BaseURL.Scheme = "gopher" }),
+		"host":   to(t, s, func(set *Settings) { set.BaseURL.Host = "" }),
+	} {
+		o, _, _ := attempt(t, u, nil)
+		wantClass(t, o, decision.Internal)
+		if !o.Unprocessed || o.Class.Blame() != decision.OfUs {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	if made, _ := s.counts(); made != 0 {
+		t.Errorf("%d connections", made)
+	}
+}
+
 // SEC-01: no detail is an error's own text, which may hold a URL.
 func TestDetailsAreOurWords(t *testing.T) {
 	secret := errors.New(`Post "https://u:SECRET123@host/v1?key=SECRET123": boom`)

@@ -21,7 +21,13 @@ var (
 // asked for: compressed events would come late, and what passes through would
 // have to be decompressed to be judged.
 func (x *exchange) header() http.Header {
-	h := make(http.Header, len(x.c.Header)+5)
+	n := len(x.c.Header) + 2 // and those of the following that are missing
+	for _, name := range [...]string{"User-Agent", "Content-Type", "Accept"} {
+		if x.c.Header[name] == nil {
+			n++
+		}
+	}
+	h := make(http.Header, n)
 	for name, values := range x.c.Header {
 		if !ours(name) {
 			h[name] = values

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"sync"
 )
 
@@ -19,6 +20,7 @@ type splice struct {
 	parts  [3][]byte
 	left   int64
 	closed bool
+	name   [64]byte // where the model's name stands, if it fits
 }
 
 // set makes s the body with model instead of what is in [start,end). Without
@@ -27,7 +29,7 @@ func (s *splice) set(body []byte, start, end int, model string) (size int64) {
 	if start >= end || end > len(body) {
 		s.parts[0] = body
 	} else {
-		s.parts = [3][]byte{body[:start], quote(model), body[end:]}
+		s.parts = [3][]byte{body[:start], quote(s.name[:0], model), body[end:]}
 	}
 	for _, p := range s.parts {
 		s.left += int64(len(p))
@@ -35,16 +37,15 @@ func (s *splice) set(body []byte, start, end int, model string) (size int64) {
 	return s.left
 }
 
-// quote returns name as a JSON string.
-func quote(name string) []byte {
+// quote appends name as a JSON string.
+func quote(to []byte, name string) []byte {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			q, _ := json.Marshal(name) // a string always has JSON
-			return q
+			return append(to, q...)
 		}
 	}
-	q := make([]byte, 0, len(name)+2)
-	return append(append(append(q, '"'), name...), '"')
+	return append(append(append(to, '"'), name...), '"')
 }
 
 func (s *splice) Read(p []byte) (int, error) {
@@ -69,27 +70,30 @@ func (s *splice) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// sendTo writes at most limit bytes of what is left to w. Close waits until
-// the write under way is over, which closing the connection brings about.
-func (s *splice) sendTo(w io.Writer, limit int64) (int64, error) {
+// sendTo gives at most limit bytes of what is left to send, all at once, and
+// says how many of them went out. Close waits until that is over, which closing
+// the connection brings about.
+func (s *splice) sendTo(send func(net.Buffers) (int64, error), limit int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, errBodyClosed
 	}
-	var sent int64
-	for i := range s.parts {
-		for len(s.parts[i]) > 0 && sent < limit {
-			n, err := w.Write(s.parts[i][:min(int64(len(s.parts[i])), limit-sent)])
-			s.parts[i] = s.parts[i][n:]
-			sent += int64(n)
-			s.left -= int64(n)
-			if err != nil {
-				return sent, err
-			}
+	parts, room := make(net.Buffers, 0, len(s.parts)+1), limit
+	for _, p := range s.parts {
+		if p = p[:min(int64(len(p)), room)]; len(p) > 0 {
+			parts = append(parts, p)
+			room -= int64(len(p))
 		}
 	}
-	return sent, nil
+	n, err := send(parts)
+	s.left -= n
+	for i, rest := 0, n; i < len(s.parts); i++ {
+		m := min(int64(len(s.parts[i])), rest)
+		s.parts[i] = s.parts[i][m:]
+		rest -= m
+	}
+	return n, err
 }
 
 // Close ends the use of the body. Calling it again does nothing.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -52,13 +53,18 @@ func TestSpliceSendsWithoutACopy(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	var w bytes.Buffer
-	if n, err := s.sendTo(&w, 55); n != 55 || err != nil {
+	send := func(parts net.Buffers) (int64, error) { return parts.WriteTo(&w) }
+	if n, err := s.sendTo(send, 55); n != 55 || err != nil {
 		t.Fatal(n, err)
 	}
 	if s.handedOver() {
 		t.Fatal("handed over before the end")
 	}
-	if n, err := s.sendTo(&w, 1<<20); n != size-105 || err != nil {
+	broken := errors.New("broken")
+	if n, err := s.sendTo(func(parts net.Buffers) (int64, error) { w.Write(parts[0][:1]); return 1, broken }, 1<<20); n != 1 || err != broken {
+		t.Fatal(n, err)
+	}
+	if n, err := s.sendTo(send, 1<<20); n != size-106 || err != nil {
 		t.Fatal(n, err)
 	}
 	if got := string(head) + w.String(); got != strings.Repeat("x", 100)+`"model"`+strings.Repeat("y", 100) {
@@ -76,7 +82,7 @@ func TestClosedSpliceIsNotRead(t *testing.T) {
 	if n, err := s.Read(make([]byte, 4)); n != 0 || !errors.Is(err, errBodyClosed) {
 		t.Fatal(n, err)
 	}
-	if n, err := s.sendTo(io.Discard, 4); n != 0 || !errors.Is(err, errBodyClosed) {
+	if n, err := s.sendTo(func(net.Buffers) (int64, error) { return 4, nil }, 4); n != 0 || !errors.Is(err, errBodyClosed) {
 		t.Fatal(n, err)
 	}
 	if s.handedOver() {

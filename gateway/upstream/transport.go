@@ -125,6 +125,10 @@ type conn struct {
 	last  atomic.Int64 // read with bytes, since made
 	out   atomic.Int64
 	ended atomic.Bool
+
+	// For the goroutine that writes alone.
+	corked bool
+	held   []byte // a header, and where the next one will be kept
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -140,10 +144,43 @@ func (c *conn) Read(p []byte) (int, error) {
 
 func (c *conn) lastRead() time.Time { return c.made.Add(time.Duration(c.last.Load())) }
 
+// cork holds the next write back until more follows. net/http sends a
+// request's header by itself when it does not know the body's type; held back,
+// it leaves together with the body, in one system call and one packet. It is
+// called before net/http's writer gets the request, which must have a body.
+func (c *conn) cork() { c.corked = true }
+
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.out.Add(int64(n))
-	return n, err
+	if c.corked {
+		c.corked = false
+		c.held = append(c.held[:0], p...)
+		return len(p), nil
+	}
+	return c.send(p)
+}
+
+// send writes what is held back and then p, and says how much of p went out.
+func (c *conn) send(p []byte) (int, error) {
+	if len(c.held) == 0 {
+		n, err := c.Conn.Write(p)
+		c.out.Add(int64(n))
+		return n, err
+	}
+	n, err := c.sendAll(net.Buffers{p})
+	return int(n), err
+}
+
+// sendAll writes what is held back and then parts, and says how much of parts
+// went out.
+func (c *conn) sendAll(parts net.Buffers) (int64, error) {
+	held := int64(len(c.held))
+	if held > 0 {
+		parts = append(net.Buffers{c.held}, parts...)
+		c.held = c.held[:0]
+	}
+	n, err := parts.WriteTo(c.Conn)
+	c.out.Add(n)
+	return max(n-held, 0), err
 }
 
 // ReadFrom sends r. It is what net/http hands a request's body to on a
@@ -152,7 +189,7 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if l, ok := r.(*io.LimitedReader); ok {
 		if s, ok := l.R.(*splice); ok {
-			n, err := s.sendTo(c, l.N)
+			n, err := s.sendTo(c.sendAll, l.N)
 			l.N -= n
 			return n, err
 		}

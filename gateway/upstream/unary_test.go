@@ -77,6 +77,29 @@ func TestUnaryAnswer(t *testing.T) {
 	}
 }
 
+// Interim answers are none, and neither are a body's trailers.
+func TestInterimAnswersAreIgnored(t *testing.T) {
+	interim := "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+	for _, stream := range []bool{false, true} {
+		answer := reply(200, "", chatOK)
+		if stream {
+			answer = strings.TrimSuffix(streams(role, delta("a"), finish, doneMark), "\r\n") + "X-Late: 1\r\n\r\n"
+		}
+		s := loopback(t, answers(interim+answer))
+		u := to(t, s, nil)
+		for range 2 {
+			o, cl, _ := attempt(t, u, func(c *Call) { c.Stream = stream })
+			wantClass(t, o, decision.OK)
+			if cl.status != 200 || cl.header.Get("Link") != "" || cl.header.Get("X-Late") != "" {
+				t.Errorf("%d %v", cl.status, cl.header)
+			}
+		}
+		if made, _ := s.counts(); made != 1 {
+			t.Errorf("%d connections", made)
+		}
+	}
+}
+
 func TestBadAnswers(t *testing.T) {
 	html := reply(200, "Content-Type: text/html; charset=utf-8", "<html><body>Bad gateway</body></html>")
 	for name, tt := range map[string]struct {
