@@ -111,6 +111,7 @@ func (c *control) SetBreaker(_ context.Context, who operator.Actor, bucket strin
 	}
 	if cmd.Action == "close" {
 		g.book.Clear(b.Upstream)
+		g.setup.Load().upstreams[b.Upstream].Client.ClearModels()
 	}
 	message := fmt.Sprintf("%s: breaker is forced %s for %s", b, cmd.Action, lasts)
 	if cmd.Action == "auto" {

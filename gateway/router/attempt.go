@@ -149,7 +149,11 @@ func (run *run) book(s *standing, key upstream.Key, o decision.Outcome) breaker.
 		s.keys |= key.Bit()
 		run.router.Book.Failed(s.Upstream.Client, key, o.Class)
 	case decision.OfUpstreamModel:
-		s.Upstream.Client.CoolModel(s.Model, o.Class, o.RetryAfter)
+		name := s.Model
+		if !o.NamesModel {
+			name = s.onEndpoint[run.q.Endpoint]
+		}
+		s.Upstream.Client.CoolModel(name, o.Class, o.RetryAfter)
 	case decision.OfUs:
 		run.router.alarm("upstream " + s.Upstream.Name + ": " + string(o.Class) + ": " + o.Detail)
 	default:

@@ -207,8 +207,10 @@ func (run *run) closed(s *standing, how manner) decision.Reason {
 	if _, why := s.Upstream.Client.PickKey(s.keys); why != "" {
 		return why
 	}
-	if class, cooling := s.Upstream.Client.ModelCooling(s.Model); cooling {
-		return decision.ReasonOf(class)
+	for _, name := range [...]string{s.Model, s.onEndpoint[run.q.Endpoint]} {
+		if class, cooling := s.Upstream.Client.ModelCooling(name); cooling {
+			return decision.ReasonOf(class)
+		}
 	}
 	return ""
 }

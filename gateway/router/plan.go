@@ -9,6 +9,7 @@ import (
 	"failback/gateway/decision"
 	"failback/gateway/policy"
 	"failback/gateway/upstream"
+	"failback/gateway/wire"
 )
 
 // Plan is what the loop must know of the configuration. It is immutable: a
@@ -114,10 +115,18 @@ type Candidate struct {
 	ContextTokens int // 0: not known
 	Capabilities  decision.CapabilitySet
 	groups        [16]*breaker.Group
+	// onEndpoint names the model as one endpoint has it, for cooling: a 404
+	// that does not name the model may only mean that its upstream lacks the
+	// endpoint.
+	onEndpoint map[wire.Endpoint]string
 }
 
 // Bind resolves the buckets that guard c, once, so that no request looks them up.
 func (c *Candidate) Bind(set *breaker.Set) {
+	c.onEndpoint = make(map[wire.Endpoint]string, len(wire.Endpoints))
+	for _, ep := range wire.Endpoints {
+		c.onEndpoint[ep] = c.Model + " on " + ep.String()
+	}
 	for s := range decision.CapabilitySet(len(c.groups)) {
 		if s != 0 && c.Capabilities.Covers(s) {
 			c.groups[s] = set.Group(c.Upstream.Name, s)

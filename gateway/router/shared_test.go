@@ -389,3 +389,33 @@ func TestALargeCrowdOnOneUpstreamLeavesRoom(t *testing.T) {
 		}
 	})
 }
+
+// A 404 takes the model out only where it was met: an upstream without an
+// endpoint still serves the others.
+func TestAMissingEndpointCoolsTheModelThereOnly(t *testing.T) {
+	inWorld(t, two(), func(w *world) {
+		w.stubs["a"].do(func(rw http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/completions") && !strings.HasSuffix(r.URL.Path, "/chat/completions") {
+				http.NotFound(rw, r)
+				return
+			}
+			ok("a")(rw, r)
+		})
+		w.stubs["b"].do(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(rw, `{"id":"c","object":"text_completion","model":"x","choices":[{"index":0,"text":"b","finish_reason":"stop"}]}`)
+		})
+		old := request{endpoint: wire.Completions, body: `{"model":"m","prompt":"x"}`}
+		for range 3 {
+			if r := w.send(old); r.Selected != "b" || r.Reason != "model_gone" {
+				t.Errorf("%s %s: %s", r.Selected, r.Reason, r.classes())
+			}
+		}
+		if n := w.stubs["a"].seen.Load(); n != 1 {
+			t.Errorf("a was asked %d times for what it does not have", n)
+		}
+		if r := w.send(request{}); r.Selected != "a" {
+			t.Errorf("chat went to %s: %s", r.Selected, r.Reason)
+		}
+	})
+}
