@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"failback/gateway/decision"
 )
@@ -72,9 +73,8 @@ func (d *decoder) position(path string) position {
 // parent is the path of what holds path, empty for the top.
 func parent(path string) string {
 	if strings.HasSuffix(path, "]") {
-		quoted := strings.HasSuffix(path, `"]`) || strings.HasSuffix(path, `"…]`)
 		open := "["
-		if quoted {
+		if strings.HasSuffix(path, `"]`) {
 			open = `["`
 		}
 		return path[:max(strings.LastIndex(path, open), 0)]
@@ -186,16 +186,20 @@ func (d *decoder) unknown(s *schema, n *node, i int, path string, only []string)
 	if only != nil {
 		keys = only
 	}
+	name := child(path, e.key)
+	if utf8.RuneCountInString(e.key) > maxShown {
+		name = path + "[" + visible(e.key) + "]"
+	}
 	near, close := nearest(e.key, keys)
 	switch {
 	case mayBeSecret(e.key):
 		p.Key, p.Message = path, "a key that could be a credential"
 		p.Hint = "valid keys here: " + strings.Join(keys, ", ")
 	case close:
-		p.Key, p.Message, p.Hint = child(path, e.key), "unknown key", "did you mean "+near+"?"
+		p.Key, p.Message, p.Hint = name, "unknown key", "did you mean "+near+"?"
 		d.meant[child(path, near)] = true
 	default:
-		p.Key, p.Message = child(path, e.key), "unknown key"
+		p.Key, p.Message = name, "unknown key"
 		in := homes(e.key)
 		switch {
 		case len(in) > 0 && in[0] == "":

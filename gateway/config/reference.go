@@ -21,9 +21,9 @@ type KeyDoc struct {
 
 // Reference describes every key, in the order of declaration. What an upstream
 // may override is described once, at the top level.
-func Reference() []KeyDoc { return reference(root(), "", true, false) }
+func Reference() []KeyDoc { return reference(root(), "", true, false, false) }
 
-func reference(s *schema, path string, fixed, inert bool) []KeyDoc {
+func reference(s *schema, path string, fixed, inert, restart bool) []KeyDoc {
 	var docs []KeyDoc
 	for _, f := range s.fields {
 		p := f.key
@@ -35,10 +35,11 @@ func reference(s *schema, path string, fixed, inert bool) []KeyDoc {
 			Key: p, Type: f.typeText(), Default: f.def, None: f.none, Required: f.required,
 			Inert: inert, Meaning: f.doc,
 		}
-		switch f.restart {
-		case "yes":
+		restart := restart || f.restart == "yes"
+		switch {
+		case restart:
 			doc.Restart = "restart"
-		case "toggle":
+		case f.restart == "toggle":
 			doc.Restart = "restart to turn it on or off"
 		}
 		if fixed && f.kind.scalar() {
@@ -58,11 +59,11 @@ func reference(s *schema, path string, fixed, inert bool) []KeyDoc {
 		}
 		switch f.kind {
 		case kindNamed:
-			docs = append(docs, reference(f.elem, p+".<name>", false, inert)...)
+			docs = append(docs, reference(f.elem, p+".<name>", false, inert, restart)...)
 		case kindList:
-			docs = append(docs, reference(f.elem, p+"[]", false, inert)...)
+			docs = append(docs, reference(f.elem, p+"[]", false, inert, restart)...)
 		default:
-			docs = append(docs, reference(f.elem, p, fixed, inert)...)
+			docs = append(docs, reference(f.elem, p, fixed, inert, restart)...)
 		}
 	}
 	return docs

@@ -218,7 +218,7 @@ func child(path, key string) string {
 	if strings.IndexFunc(key, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) >= 0 || key == "" {
-		return path + "[" + visible(key) + "]"
+		return path + "[" + strconv.Quote(key) + "]"
 	}
 	if path == "" {
 		return key
