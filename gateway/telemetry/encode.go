@@ -13,7 +13,7 @@ import (
 )
 
 // appendDecision appends l as one line of JSON, byte for byte what
-// encoding/json makes of it without HTML escapes, at a third of its cost: the
+// encoding/json makes of it without HTML escapes, at half of its cost: the
 // log must not be what a request costs most.
 func appendDecision(b []byte, l *api.Decision) []byte {
 	b = append(b, '{')

@@ -124,13 +124,18 @@ func NewLog(o LogOptions) (*Log, error) {
 		}
 		l.sink = f
 	}
-	if o.Queue <= 0 {
-		o.Queue = defaultQueue
-	}
-	l.queue = make(chan item, o.Queue)
-	l.room = o.Queue - o.Queue/8
-	go l.run()
+	l.start(o.Queue)
 	return l, nil
+}
+
+// start begins to write to l.sink.
+func (l *Log) start(queue int) {
+	if queue <= 0 {
+		queue = defaultQueue
+	}
+	l.queue = make(chan item, queue)
+	l.room = queue - queue/8
+	go l.run()
 }
 
 // Decision logs d, which must not be changed any more. It never blocks.
@@ -239,9 +244,9 @@ func (l *Log) run() {
 			l.problem.Store(nil)
 			continue
 		}
-		l.failures.Add(1)
 		text := fmt.Sprintf("decision log: %v; tried again every %v at most, %d lines dropped so far", err, pauseMost, l.dropped.Load())
 		l.problem.Store(&text)
+		l.failures.Add(1)
 		if !l.rest(pause, &force) {
 			break
 		}
