@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	}
-	for _, s := range []string{"a: &a [*a]\n", "? ? ? a\n", "- - - -", "{{{", "a: |\n b\n", "a: >2-\n   b\n", "'a': {\"b\":[c]}\n", "!!map {a: b}\n", "%YAML 1.2\n---\na: b\n", "a:\n- b\n-\n", "\"\\x61\": 1\n", "\r0"} {
+	for _, s := range []string{"a: &a [*a]\n", "? ? ? a\n", "- - - -", "{{{", "a: |\n b\n", "a: >2-\n   b\n", "'a': {\"b\":[c]}\n", "!!map {a: b}\n", "%YAML 1.2\n---\na: b\n", "a:\n- b\n-\n", "\"\\x61\": 1\n", "\r0", "a: b\n---\n? *a\n"} {
 		f.Add([]byte(s))
 	}
 	// A context that is over starts no command of an exec: credential.

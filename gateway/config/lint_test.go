@@ -15,6 +15,10 @@ func TestLint(t *testing.T) {
 	if err != nil || len(entries) < 5 {
 		t.Fatal(len(entries), err)
 	}
+	doc, err := os.ReadFile(referencePath)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range entries {
 		t.Run(strings.TrimSuffix(e.Name(), ".txtar"), func(t *testing.T) {
 			path := "testdata/lint/" + e.Name()
@@ -25,6 +29,9 @@ func TestLint(t *testing.T) {
 			src, want := sourceOf(t, a)
 			var b strings.Builder
 			for _, f := range load(t, src).Lint() {
+				if kind, _, _ := strings.Cut(f.Subject, "/"); !strings.Contains(string(doc), "`"+kind+"/") {
+					t.Errorf("%s does not explain %s", referencePath, kind)
+				}
 				fmt.Fprintf(&b, "%s %s: %s\n", f.Severity, f.Subject, f.Message)
 			}
 			if *update {

@@ -54,6 +54,7 @@ func Load(ctx context.Context, src Source) (*Config, error) {
 	}
 	n, problems := parse(m.file, data)
 	if n == nil {
+		problems.sort()
 		return nil, problems
 	}
 	d := &decoder{meta: m, src: src, cfg: &Config{Path: src.Path, meta: m}, problems: problems, meant: map[string]bool{}}

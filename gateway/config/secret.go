@@ -212,6 +212,7 @@ func run(ctx context.Context, command string) (string, error) {
 	cmd := exec.CommandContext(ctx, shell, flag, command)
 	cmd.Stdout = &out
 	cmd.WaitDelay = time.Second
+	endGroup(cmd)
 	err := cmd.Run()
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +92,33 @@ func TestSecretRotates(t *testing.T) {
 		if got, err := s.Read(t.Context()); got != want || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
+	}
+}
+
+// A command is not waited for once the context is over, nor what it started.
+func TestSecretCommandEnds(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := parseSecret("exec:(trap '' TERM; echo $$ > pid; exec sleep 300) & wait", dir, nil)
+	s.ref = strings.Replace(s.ref, "> pid", "> "+dir+"/pid", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := s.Read(ctx)
+		done <- err
+	}()
+	for {
+		if b, err := os.ReadFile(dir + "/pid"); err == nil && len(b) > 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	cancel()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("no error")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the command is still waited for")
 	}
 }

@@ -106,7 +106,8 @@ func (p *yamlReader) read(data []byte) *node {
 			continue
 		}
 		if i > 0 && body != nil {
-			p.add(p.node(doc.Body).at, "a second document", "keep one configuration per file, without ---")
+			at := (&yamlReader{text: p.text}).node(doc.Body).at // whatever else is wrong there
+			p.add(at, "a second document", "keep one configuration per file, without ---")
 			return nil
 		}
 		body = p.node(doc.Body)
