@@ -1,9 +1,12 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"runtime"
 	"strings"
@@ -210,6 +213,68 @@ func TestSecondLifeOfIdleConnections(t *testing.T) {
 		if o.Class == decision.Reset && o.Unprocessed {
 			t.Errorf("attempt %d: nothing was sent, and it counts against the upstream: %+v", i, o)
 		}
+	}
+}
+
+// sink is a connection that takes everything.
+type sink struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (s *sink) Read(p []byte) (int, error)  { return 0, io.EOF }
+func (s *sink) Write(p []byte) (int, error) { return s.Buffer.Write(p) }
+
+// A header waits for its body, and nothing else waits for anything.
+func TestCork(t *testing.T) {
+	const header = "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"
+	for _, tt := range []struct {
+		corked bool
+		writes []string
+		after  []string // what has arrived after each write
+	}{
+		{false, []string{header, "{}"}, []string{header, header + "{}"}},
+		{true, []string{header, "{}"}, []string{"", header + "{}"}},
+		{true, []string{header + "{}\r\n\r\n"}, []string{header + "{}\r\n\r\n"}},
+		{true, []string{"POST / ", "x"}, []string{"POST / ", "POST / x"}},
+		{true, []string{"x", header}, []string{"x", "x" + header}},
+		{true, []string{"abc", "d"}, []string{"abc", "abcd"}},
+		{true, []string{"", header}, []string{"", header}},
+	} {
+		var got sink
+		c := &conn{Conn: &got}
+		if tt.corked {
+			c.cork()
+		}
+		for i, w := range tt.writes {
+			if n, err := c.Write([]byte(w)); n != len(w) || err != nil {
+				t.Errorf("%q: %d, %v", w, n, err)
+			}
+			if got.String() != tt.after[i] {
+				t.Errorf("%q: arrived after write %d: %q, want %q", tt.writes, i, got.String(), tt.after[i])
+			}
+		}
+		if int(c.out.Load()) != got.Len() {
+			t.Errorf("%d bytes counted, %d arrived", c.out.Load(), got.Len())
+		}
+	}
+	// Another body than ours, and a connection that ends under it.
+	here, there := memnet.Pipe()
+	c := &conn{Conn: here}
+	c.cork()
+	_, _ = c.Write([]byte(header))
+	if n, err := c.ReadFrom(strings.NewReader("{}")); n != 2 || err != nil {
+		t.Error(n, err)
+	}
+	buf := make([]byte, 1<<10)
+	if n, _ := there.Read(buf); string(buf[:n]) != header+"{}" {
+		t.Errorf("arrived %q", buf[:n])
+	}
+	_ = there.Close()
+	c.cork()
+	_, _ = c.Write([]byte(header))
+	if n, err := c.ReadFrom(strings.NewReader("{}")); n != 0 || err == nil {
+		t.Error(n, err)
 	}
 }
 

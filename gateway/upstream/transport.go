@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -153,11 +154,16 @@ func (c *conn) cork() { c.corked = true }
 func (c *conn) Write(p []byte) (int, error) {
 	if c.corked {
 		c.corked = false
-		c.held = append(c.held[:0], p...)
-		return len(p), nil
+		// Only what is a header and nothing else is sure to be followed.
+		if _, rest, found := bytes.Cut(p, headerEnd); found && len(rest) == 0 {
+			c.held = append(c.held[:0], p...)
+			return len(p), nil
+		}
 	}
 	return c.send(p)
 }
+
+var headerEnd = []byte("\r\n\r\n")
 
 // send writes what is held back and then p, and says how much of p went out.
 func (c *conn) send(p []byte) (int, error) {
