@@ -244,7 +244,7 @@ func (l *Log) run() {
 			l.problem.Store(nil)
 			continue
 		}
-		text := fmt.Sprintf("decision log: %v; tried again every %v at most, %d lines dropped so far", err, pauseMost, l.dropped.Load())
+		text := fmt.Sprintf("decision log: %v; trying again", err)
 		l.problem.Store(&text)
 		l.failures.Add(1)
 		if !l.rest(pause, &force) {

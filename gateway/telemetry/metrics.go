@@ -152,7 +152,7 @@ func (m *Metrics) Event(e decision.Event) {
 	switch e.Kind {
 	case decision.KindBreakerTransition:
 		tr := Transition{e.From, e.To, e.Reason}
-		if !n.transitions[tr] {
+		if len(n.transitions) > 0 && !n.transitions[tr] {
 			tr = Transition{stateLabel(e.From), stateLabel(e.To), Other}
 		}
 		m.transitions.get(n.provider(e.Provider), n.region(e.Provider), capabilityLabel(e.Capability), tr.From, tr.To, tr.Reason).Inc()

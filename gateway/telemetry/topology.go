@@ -14,7 +14,8 @@ type Topology struct {
 	Tasks     []TopologyTask // those configured; unnamed and other need not be listed
 	// DefaultTaskStays says that requests without a task never leave their primary.
 	DefaultTaskStays bool
-	// Transitions are all that breakers can do.
+	// Transitions are all that breakers can do. Without them transitions are
+	// counted as they come, and none is there from the start.
 	Transitions []Transition
 }
 
