@@ -110,7 +110,7 @@ func state(s string) string {
 	case "":
 		return "??"
 	}
-	return strings.ToUpper(Visible(s))
+	return Visible(strings.ToUpper(s))
 }
 
 func left(t, now time.Time) string {

@@ -84,7 +84,7 @@ func TestBreaker(t *testing.T) {
 		{api.Breaker{State: "open", Mode: "shadow"}, "SHADOW OPEN", "S-OPEN", 1},
 		{api.Breaker{State: "closed", Forced: "open", ForcedUntil: now.Add(time.Hour)}, "FORCED OPEN 1h", "F-OPEN", 3},
 		{api.Breaker{State: "open", Forced: "closed", ForcedUntil: now.Add(time.Minute)}, "FORCED CLOSED 1m", "F-CLOSED", 0},
-		{api.Breaker{State: "melted\x1b"}, `MELTED\X1B`, `MELTED\X1B`, 3},
+		{api.Breaker{State: "melted\x1b"}, `MELTED\x1b`, `MELTED\x1b`, 3},
 		{api.Breaker{}, "??", "??", 3},
 	} {
 		if got := Breaker(&tt.b, now); got != tt.long {

@@ -1,0 +1,308 @@
+// Package gatewaytest owns a gateway for tests of the console: a real HTTP
+// server on a Unix socket that answers the operator API with what a test sets.
+//
+// It decides nothing by itself beyond what a test of the console needs
+// (revisions, one step at a time), and it is used by tests only.
+package gatewaytest
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// Command is a POST as it arrived.
+type Command struct {
+	Path string
+	Body api.Command
+}
+
+// Gateway answers the operator API. Its zero value is not usable: New.
+type Gateway struct {
+	socket string
+	server *httptest.Server
+
+	mu sync.Mutex
+	// mu guards everything that follows.
+	state     api.State
+	events    []api.Event
+	decisions []api.Decision
+	commands  []Command
+	refuse    *api.Error
+	hang      chan struct{} // closed to let hanging requests go; nil: none hang
+	hung      int           // requests that hang now
+}
+
+// New starts a gateway that t stops at its end.
+func New(t testing.TB) *Gateway {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fb") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gateway{socket: filepath.Join(dir, "s")}
+	g.Start(t)
+	t.Cleanup(func() {
+		g.Hang(false)
+		g.Stop()
+		os.RemoveAll(dir)
+	})
+	return g
+}
+
+// Start listens again after Stop.
+func (g *Gateway) Start(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("unix", g.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.server = &httptest.Server{Listener: l, Config: &http.Server{Handler: g.routes()}}
+	g.server.Start()
+}
+
+// Stop ends the server as a killed gateway would: nobody listens any more.
+func (g *Gateway) Stop() {
+	g.server.CloseClientConnections()
+	g.server.Close()
+}
+
+// Target is what a client is given.
+func (g *Gateway) Target() string { return "unix:" + g.socket }
+
+// Client returns a client of g.
+func (g *Gateway) Client(t testing.TB) *api.Client {
+	t.Helper()
+	c, err := api.NewClient(g.Target(), api.Options{Session: api.NewSession()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Set changes what g answers.
+func (g *Gateway) Set(change func(s *api.State)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change(&g.state)
+}
+
+// Upstream returns a copy of an upstream's state.
+func (g *Gateway) Upstream(name string) api.Upstream {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if u := g.find(name); u != nil {
+		return *u
+	}
+	return api.Upstream{}
+}
+
+// Happen adds an event and numbers it.
+func (g *Gateway) Happen(e api.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.happen(e)
+}
+
+// Decide sets the decisions, newest first.
+func (g *Gateway) Decide(ds ...api.Decision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.decisions = ds
+}
+
+// Refuse makes every command fail with e; nil ends that.
+func (g *Gateway) Refuse(e *api.Error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refuse = e
+}
+
+// Hang makes every request wait until it is switched off or its client leaves.
+func (g *Gateway) Hang(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case on && g.hang == nil:
+		g.hang = make(chan struct{})
+	case !on && g.hang != nil:
+		close(g.hang)
+		g.hang = nil
+	}
+}
+
+// Hung counts the requests that wait.
+func (g *Gateway) Hung() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hung
+}
+
+// Commands returns the commands that arrived, refused ones too.
+func (g *Gateway) Commands() []Command {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]Command(nil), g.commands...)
+}
+
+func (g *Gateway) routes() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /operator/v1/state", func(w http.ResponseWriter, r *http.Request) {
+		g.wait(r)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		s := g.state
+		s.At = time.Now()
+		write(w, http.StatusOK, s)
+	})
+	m.HandleFunc("GET /operator/v1/events", func(w http.ResponseWriter, r *http.Request) {
+		g.wait(r)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+		v := api.Events{Events: []api.Event{}, At: time.Now()}
+		for _, e := range g.events {
+			if e.Seq > after {
+				v.Events = append(v.Events, e)
+			}
+		}
+		write(w, http.StatusOK, v)
+	})
+	m.HandleFunc("GET /operator/v1/decisions", func(w http.ResponseWriter, r *http.Request) {
+		g.wait(r)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		v := api.Decisions{Decisions: g.decisions, Total: uint64(len(g.decisions)), PerMinute: len(g.decisions), At: time.Now()}
+		if n, _ := strconv.Atoi(r.URL.Query().Get("limit")); n > 0 && n < len(v.Decisions) {
+			v.Decisions = v.Decisions[:n]
+		}
+		write(w, http.StatusOK, v)
+	})
+	m.HandleFunc("POST /operator/v1/upstreams/{name}/share", g.share)
+	m.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.commands = append(g.commands, Command{Path: r.URL.Path})
+		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "not here"})
+	})
+	return m
+}
+
+func (g *Gateway) wait(r *http.Request) {
+	g.mu.Lock()
+	hang := g.hang
+	if hang == nil {
+		g.mu.Unlock()
+		return
+	}
+	g.hung++
+	g.mu.Unlock()
+	select {
+	case <-hang:
+	case <-r.Context().Done():
+	}
+	g.mu.Lock()
+	g.hung--
+	g.mu.Unlock()
+}
+
+// share keeps the gateway's own rules about revisions, steps and undo.
+func (g *Gateway) share(w http.ResponseWriter, r *http.Request) {
+	var c api.Command
+	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+		refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: err.Error()})
+		return
+	}
+	g.mu.Lock()
+	g.commands = append(g.commands, Command{Path: r.URL.Path, Body: c})
+	g.mu.Unlock()
+	g.wait(r)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refuse != nil {
+		refuse(w, http.StatusForbidden, g.refuse)
+		return
+	}
+	u := g.find(r.PathValue("name"))
+	if u == nil {
+		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "there is no such upstream"})
+		return
+	}
+	to, action := 0, "raised"
+	switch {
+	case c.Undo && u.Undo != nil:
+		to, action = u.Undo.Share, "undo"
+	case c.Share != nil:
+		to = *c.Share
+	default:
+		refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: "no share"})
+		return
+	}
+	if to > u.Share {
+		if c.Revision == nil || *c.Revision != u.Revision {
+			now := *u
+			refuse(w, http.StatusConflict, &api.Error{Code: api.CodeStaleRevision, Message: u.Name + " changed meanwhile", Upstream: &now, LastWrite: g.state.LastWrite})
+			return
+		}
+		if !c.Undo && !c.Override && (u.NextStep.BlockedBy != "" || to != u.NextStep.Share) {
+			now := *u
+			refuse(w, http.StatusConflict, &api.Error{Code: api.CodeBlocked, Message: "not now: " + u.NextStep.BlockedBy, Upstream: &now})
+			return
+		}
+	}
+	from := u.Share
+	u.Share, u.Revision, u.Since = to, u.Revision+1, time.Now()
+	u.NextStep = api.NextStep{}
+	for _, s := range []int{5, 25, 75, 100} {
+		if s > to {
+			u.NextStep.Share = s
+			break
+		}
+	}
+	u.Undo = nil
+	if to < from {
+		action = "lowered"
+		u.Undo = &api.Undo{Share: from, By: g.state.You.Name, Until: time.Now().Add(5 * time.Minute)}
+	}
+	e := api.Event{
+		Event: "traffic_step", Time: time.Now(), Provider: u.Name, From: strconv.Itoa(from), To: strconv.Itoa(to),
+		By: g.state.You.Name, Why: c.Reason, Action: "share", Result: "ok", Reason: action, Revision: u.Revision,
+	}
+	g.happen(e)
+	g.state.LastWrite = &e
+	now := *u
+	write(w, http.StatusOK, api.Result{Message: u.Name + " gets " + strconv.Itoa(to) + "%", Upstream: &now})
+}
+
+// find and happen require mu.
+func (g *Gateway) find(name string) *api.Upstream {
+	for i := range g.state.Upstreams {
+		if g.state.Upstreams[i].Name == name {
+			return &g.state.Upstreams[i]
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) happen(e api.Event) {
+	e.Seq = uint64(len(g.events) + 1)
+	g.events = append(g.events, e)
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func refuse(w http.ResponseWriter, status int, e *api.Error) { write(w, status, e) }

@@ -1,0 +1,78 @@
+package ui
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"failback/ui/text"
+)
+
+func (m *model) noCopy() string {
+	if m.rowText() == "" {
+		return "there is no row"
+	}
+	return ""
+}
+
+// copy puts s on the clipboard and, since OSC 52 gives no answer, into a file.
+func (m *model) copy(what, s string) tea.Cmd {
+	dir := m.o.DataDir
+	path := filepath.Join(dir, "copies", what+"-"+stamp(m.now)+".txt")
+	return tea.Batch(tea.SetClipboard(s), func() tea.Msg {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(s+"\n"), 0o600)
+		}
+		return copiedMsg{what, path, err}
+	})
+}
+
+// rowText is the row under the cursor, whole; empty if there is none.
+func (m *model) rowText() string {
+	d, now := m.d()
+	switch m.screen {
+	case overview:
+		us, _ := m.upstreams()
+		if len(us) == 0 {
+			return ""
+		}
+		return m.upstreamText(us[m.row(us)], d, now)
+	case changes:
+		if e := m.openChange(); e != nil {
+			return m.th.outside(changeText(e))
+		}
+		return ""
+	case decisions:
+		if v := m.openDecision(); v != nil {
+			return m.th.outside(decisionText(v))
+		}
+		return ""
+	}
+	return joinRows(m.body())
+}
+
+// screenText is the screen as it is drawn, without styles, under the time it
+// was copied at and whose it is.
+func (m *model) screenText() string {
+	s := m.live.state.Value()
+	head := m.now.UTC().Format("2006-01-02T15:04:05Z") + " failback console on " + m.o.Client.Target()
+	if s != nil {
+		head += ", " + text.Visible(s.Environment) + " " + text.Visible(s.Instance)
+	}
+	rows, _ := m.frame()
+	return head + "\n" + joinRows(rows)
+}
+
+func joinRows(rows []row) string {
+	var b strings.Builder
+	for i, r := range rows {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(strings.TrimRight(r.text(), " "))
+	}
+	return b.String()
+}

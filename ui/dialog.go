@@ -1,0 +1,500 @@
+package ui
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+const (
+	// deafFor is how long a dialog hears nothing after it opened: the key that
+	// opened it may be held, and what was typed for the screen below is not for it.
+	deafFor = 300 * time.Millisecond
+	// quietFor is how long no other key may come before and after a y. People
+	// do not type that fast; text pasted without brackets does.
+	quietFor = 120 * time.Millisecond
+	// oldData is the age from which the name must be typed.
+	oldData = 30 * time.Second
+)
+
+// field is where typed characters go.
+type field uint8
+
+const (
+	noField field = iota
+	whyField
+	nameField
+)
+
+// dialog asks before a share changes. It is bound to an upstream by name and
+// to the revision that was shown; what it says of them is read anew each time.
+type dialog struct {
+	id       int
+	upstream string
+	to       int
+	base     uint64 // revision shown
+	opened   time.Time
+	undo     bool       // opened by `u`
+	restore  bool       // by the gateway's own undo
+	undoes   *api.Event // the change that is undone, if known
+
+	why, name textinput.Model
+	focus     field
+	scroll    int
+
+	lastKey time.Time
+	try     int  // y pressed so far
+	pending bool // the last y waits for quiet
+
+	sending bool
+	sentAt  time.Time
+	stale   bool   // the gateway said that base is not current
+	gate    string // the gateway's objection to this step
+	refusal string // what else it said
+}
+
+func (m *model) openDialog(u *api.Upstream, to int) {
+	m.frozen = nil // nobody may act on a frozen number
+	m.typing = false
+	m.dialogs++
+	m.dialog = &dialog{
+		id: m.dialogs, upstream: u.Name, to: to, base: u.Revision, opened: m.now,
+		why: newField(), name: newField(),
+	}
+	m.dialog.focusNeeded(m)
+}
+
+// check is one line of what speaks for or against a step.
+type check struct {
+	mark string // ok, WARN, no; empty: only said
+	text string
+}
+
+// assessment is what a dialog may say now.
+type assessment struct {
+	u                 *api.Upstream // nil: no longer configured
+	raise             bool
+	checks            []check
+	needWhy, needName bool
+	off               string // why y does nothing, whatever is typed
+}
+
+func (a *assessment) add(mark, text string) {
+	a.checks = append(a.checks, check{mark, text})
+	switch mark {
+	case "WARN":
+		a.needWhy = true
+	case "no":
+		a.needWhy, a.needName = true, true
+	}
+}
+
+// assess looks at the live state, never at a frozen one.
+func (d *dialog) assess(m *model) assessment {
+	u := m.live.upstream(d.upstream)
+	name := m.th.outside(d.upstream)
+	if u == nil {
+		return assessment{off: name + " is no longer configured"}
+	}
+	a := assessment{u: u, raise: d.to > u.Share}
+	if d.to == u.Share {
+		a.off = name + " has share " + percent(d.to) + " already"
+	}
+	whole := m.whole()
+	if a.raise {
+		d.assessRaise(m, &a, whole)
+	} else if whole.State != sources.Value {
+		a.checks = append(a.checks, check{"", "the gateway does not answer: what is shown is " + text.Age(whole.Age) + " old. Going down is tried all the same"})
+	}
+	d.assessUndo(m, &a)
+	d.assessRevision(m, &a)
+	if a.raise && a.off == "" {
+		a.off = m.noWrite()
+	}
+	return a
+}
+
+func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
+	u, now := a.u, m.live.clock(m.now)
+	switch silent := m.live.state.Silence(m.now); {
+	case whole.State == sources.Unknown || silent >= oldData:
+		a.add("no", "the gateway does not answer for "+text.Age(silent)+": its state is unknown")
+	case whole.State == sources.Ageing:
+		a.add("WARN", "what is shown is "+text.Age(whole.Age)+" old")
+	}
+	gated := false // the breaker line says what the gate says
+	w := text.Worst(u.Breakers)
+	switch {
+	case w == nil:
+		a.add("no", "it has no breaker: its state is unknown")
+	case whole.State == sources.Unknown:
+		a.add("no", "breaker unknown, "+text.Breaker(w, now)+" when last heard of")
+	case text.Severity(w) == 0:
+		a.add("ok", "breaker "+text.Breaker(w, now)+" for "+text.Age(now.Sub(w.Since)))
+	case text.Severity(w) == 3:
+		s := "breaker " + text.Breaker(w, now)
+		if w.Reason != "" {
+			s += ": " + strings.TrimSpace(m.th.outside(w.Reason)+" "+m.th.outside(w.Detail))
+		}
+		a.add("no", s)
+		gated = true
+	default:
+		a.add("WARN", "breaker "+text.Breaker(w, now)+" for "+text.Age(now.Sub(w.Since)))
+		gated = true
+	}
+	a.checks = append(a.checks, check{"", "now: " + m.number(m.live.state.Number(u.ErrorRatio, m.now), text.Percent) + " failed, first output p95 " +
+		m.number(m.live.state.Number(u.FirstOutputP95, m.now), text.Seconds) + ", " + m.number(m.live.state.Number(u.RPS, m.now), text.Rate) + " req/s"})
+	if d.restore {
+		return // the gateway's own way back asks nothing of steps or gate
+	}
+	a.checks = append(a.checks, check{"", "share " + percent(u.Share) + " for " + text.Age(now.Sub(u.Since))})
+	if next := nextStep(u.Share); d.to > next {
+		a.add("no", "it skips a step: the next is "+percent(next))
+	}
+	switch b := u.NextStep.BlockedBy; {
+	case d.gate != "":
+		a.add("WARN", "the gateway objects: "+m.th.outside(d.gate))
+	case b != "" && !(gated && strings.Contains(strings.ToLower(b), "breaker")):
+		a.add("WARN", "not now: "+m.th.outside(b))
+	}
+	if p := m.live.state.Value().Passthrough; p != nil {
+		a.checks = append(a.checks, check{"", "passthrough is on: no share counts until it ends"})
+	}
+}
+
+// assessUndo shows whose change would be undone.
+func (d *dialog) assessUndo(m *model, a *assessment) {
+	if !d.undo || d.undoes == nil {
+		return
+	}
+	e := d.undoes
+	s := text.By(e) + "'s change: " + m.th.outside(text.Event(e)) + ", " + text.Age(m.live.clock(m.now).Sub(e.Time)) + " ago"
+	if e.By == m.live.state.Value().You.Name {
+		a.checks = append(a.checks, check{"", "undoes your own " + strings.TrimPrefix(s, text.By(e)+"'s ")})
+	} else if a.raise {
+		a.add("WARN", "undoes "+s)
+	} else {
+		a.checks = append(a.checks, check{"WARN", "undoes " + s})
+	}
+}
+
+func (d *dialog) assessRevision(m *model, a *assessment) {
+	if a.u.Revision == d.base && !d.stale {
+		a.add("ok", "nothing changed since you opened this (rev "+strconv.FormatUint(d.base, 10)+")")
+		return
+	}
+	s := "it changed meanwhile"
+	if e := m.lastStep(a.u); e != nil {
+		s += ": " + text.By(e) + " " + m.th.outside(text.Event(e))
+	} else if a.u.Revision != d.base {
+		s += ": rev " + strconv.FormatUint(a.u.Revision, 10) + ", share " + percent(a.u.Share) + " by " + m.th.outside(a.u.StateBy)
+	}
+	if !a.raise {
+		a.checks = append(a.checks, check{"WARN", s + ". Going down goes through"})
+		return
+	}
+	a.checks = append(a.checks, check{"no", s})
+	a.off = "it changed meanwhile: r rereads"
+}
+
+// notReady says why y would do nothing now, empty if it would send.
+func (d *dialog) notReady(a *assessment) string {
+	switch {
+	case d.sending:
+		return "sent, waiting for the gateway"
+	case a.off != "":
+		return a.off
+	case a.needWhy && strings.TrimSpace(d.why.Value()) == "":
+		return "type why first (tab)"
+	case a.needName && strings.TrimSpace(d.name.Value()) != d.upstream:
+		return "type the upstream's name first (tab)"
+	}
+	return ""
+}
+
+// focusNeeded puts the cursor where something must be typed.
+func (d *dialog) focusNeeded(m *model) {
+	a := d.assess(m)
+	switch {
+	case a.needWhy && d.why.Value() == "":
+		d.focus = whyField
+	case a.needName && d.name.Value() == "":
+		d.focus = nameField
+	default:
+		d.focus = noField
+	}
+}
+
+// fields are those there are now, in order.
+func (a *assessment) fields() []field {
+	if a.needName {
+		return []field{whyField, nameField, noField}
+	}
+	return []field{whyField, noField}
+}
+
+func (d *dialog) turn(a *assessment, by int) {
+	fs := a.fields()
+	at := len(fs) - 1
+	for i, f := range fs {
+		if f == d.focus {
+			at = i
+		}
+	}
+	d.focus = fs[(at+by+len(fs))%len(fs)]
+}
+
+func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
+	last := d.lastKey
+	d.lastKey = m.now
+	if d.pending {
+		d.pending = false
+		m.say(warn, "other keys came with the y, as pasted text has it: nothing was sent")
+	}
+	if m.now.Sub(d.opened) < deafFor {
+		return nil
+	}
+	if m.tiny() {
+		// What cannot be read cannot be answered.
+		if k.String() == "esc" {
+			m.dialog = nil
+		}
+		return nil
+	}
+	a := d.assess(m)
+	s := k.String()
+	switch s {
+	case "esc":
+		d.close(m)
+		return nil
+	case "tab":
+		d.turn(&a, 1)
+		return nil
+	case "shift+tab":
+		d.turn(&a, -1)
+		return nil
+	}
+	if d.focus != noField {
+		switch s {
+		case "enter", "down":
+			d.turn(&a, 1)
+		case "up":
+			d.turn(&a, -1)
+		default:
+			f := &d.why
+			if d.focus == nameField {
+				f = &d.name
+			}
+			*f, _ = f.Update(k)
+		}
+		return nil
+	}
+	switch s {
+	case "y":
+		if m.now.Sub(last) < quietFor {
+			m.say(warn, "the y came with other keys, as pasted text has it: nothing was sent")
+			return nil
+		}
+		if why := d.notReady(&a); why != "" {
+			m.say(warn, "y is off: "+why)
+			return nil
+		}
+		d.try++
+		d.pending = true
+		return m.later(quietFor, quietMsg{d.id, d.try})
+	case "n":
+		d.close(m)
+	case "r":
+		d.reread(m, &a)
+	case "left", "right":
+		d.retarget(m, &a, s == "right")
+	case "down":
+		d.scroll++
+	case "up":
+		d.scroll = max(d.scroll-1, 0)
+	}
+	return nil
+}
+
+// paste reports whether a field took it.
+func (d *dialog) paste(m *model, p tea.PasteMsg) bool {
+	d.lastKey = m.now
+	if d.pending {
+		d.pending = false
+		m.say(warn, "pasted text came with the y: nothing was sent")
+	}
+	if m.now.Sub(d.opened) < deafFor || m.tiny() {
+		return false
+	}
+	switch d.focus {
+	case whyField:
+		d.why, _ = d.why.Update(p)
+	case nameField:
+		d.name, _ = d.name.Update(p)
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *dialog) close(m *model) {
+	m.dialog = nil
+	if d.sending {
+		m.say(warn, "the command is sent already; its answer will be said here")
+	}
+}
+
+func (d *dialog) reread(m *model, a *assessment) {
+	if a.u == nil || d.sending {
+		return
+	}
+	d.base, d.stale, d.gate, d.refusal, d.opened = a.u.Revision, false, "", "", m.now
+	// What was asked for was meant for another state.
+	d.restore = d.restore && a.u.Undo != nil
+}
+
+// retarget chooses the step beside the chosen one, other than the present.
+func (d *dialog) retarget(m *model, a *assessment, up bool) {
+	if a.u == nil || d.sending {
+		return
+	}
+	to := prevStep(d.to)
+	if up {
+		to = nextStep(d.to)
+	}
+	if to == a.u.Share {
+		if to = prevStep(to); up {
+			to = nextStep(a.u.Share)
+		}
+	}
+	if to < 0 {
+		return
+	}
+	d.to, d.opened = to, m.now
+	d.undo, d.restore, d.undoes, d.gate, d.refusal = false, false, nil, "", ""
+}
+
+// quiet sends the command if no key followed the y, and all still holds.
+func (m *model) quiet(msg quietMsg) tea.Cmd {
+	d := m.dialog
+	if d == nil || d.id != msg.dialog || d.try != msg.try || !d.pending {
+		return nil
+	}
+	d.pending = false
+	a := d.assess(m)
+	if why := d.notReady(&a); why != "" {
+		m.say(warn, "nothing was sent: "+why)
+		return nil
+	}
+	return d.send(m, &a)
+}
+
+func (d *dialog) send(m *model, a *assessment) tea.Cmd {
+	base, to := d.base, d.to
+	cmd := api.Command{Revision: &base, Reason: strings.TrimSpace(d.why.Value())}
+	switch {
+	case d.restore:
+		cmd.Undo = true
+	default:
+		cmd.Share = &to
+		cmd.Override = a.raise && (a.needWhy || a.needName)
+	}
+	d.sending, d.sentAt, d.refusal = true, m.now, ""
+	msg := shareMsg{
+		dialog: d.id, upstream: d.upstream, change: "share " + percent(a.u.Share) + " > " + percent(to),
+		settling: m.settle(a.u, to),
+	}
+	m.log.add(m.now, "sent: %s %s, rev %d, override %t, undo %t, why %q", d.upstream, msg.change, base, cmd.Override, cmd.Undo, cmd.Reason)
+	ctx, src := m.ctx, m.src
+	return func() tea.Msg {
+		msg.result, msg.err = src.SetShare(ctx, msg.upstream, cmd)
+		return msg
+	}
+}
+
+// settle notes where LIVE comes from; nil if there is no own traffic to see
+// the share by.
+func (m *model) settle(u *api.Upstream, to int) *settling {
+	if len(u.PrimaryOf) == 0 {
+		return nil
+	}
+	s := settling{share: to, from: float64(u.Share) / 100, at: m.live.clock(m.now)}
+	if n := m.live.state.Number(u.Live, m.now); n.State == sources.Value {
+		s.from = n.Value
+	}
+	return &s
+}
+
+// takeShare takes the answer to a command. That it succeeded closes the
+// dialog; whether traffic follows is for the row to show.
+func (m *model) takeShare(msg shareMsg) tea.Cmd {
+	d := m.dialog
+	if d != nil && d.id != msg.dialog {
+		d = nil
+	}
+	name := m.th.outside(msg.upstream)
+	if msg.err == nil {
+		if d != nil {
+			m.dialog = nil
+		}
+		s, st := name+": "+m.th.outside(msg.result.Message), good
+		if msg.result.AuditPending {
+			s, st = s+" (in force; the audit file cannot be written now)", warn
+		}
+		m.say(st, s)
+		if s := msg.settling; s != nil {
+			m.settling[msg.upstream] = settling{s.share, s.from, m.now, s.at}
+		}
+		m.log.add(m.now, "done: %s %s: %s", msg.upstream, msg.change, msg.result.Message)
+		return m.askAll()
+	}
+	m.log.add(m.now, "failed: %s %s: %v", msg.upstream, msg.change, msg.err)
+	said := "refused: "
+	if e, ok := errors.AsType[*api.UnreachableError](msg.err); ok && e.MayHaveHappened {
+		said = "no answer, it may have taken effect; the row shows what the gateway has: "
+	}
+	said += m.th.outside(errText(msg.err))
+	if d == nil {
+		m.say(bad, name+" "+msg.change+" "+said)
+		return m.askAll()
+	}
+	d.sending, d.refusal = false, said
+	if e, ok := errors.AsType[*api.Error](msg.err); ok {
+		switch e.Code {
+		case api.CodeStaleRevision:
+			d.stale = true
+			if w := e.LastWrite; w != nil {
+				d.refusal = "refused: " + text.By(w) + " was first: " + m.th.outside(text.Event(w))
+			}
+		case api.CodeBlocked:
+			d.gate, d.refusal = e.Message, ""
+		}
+	}
+	m.say(bad, name+" "+msg.change+" was not done")
+	return m.askAll()
+}
+
+// errText writes an error with its hint and without the target, which is known.
+func errText(err error) string {
+	if e, ok := errors.AsType[*api.UnreachableError](err); ok {
+		return sources.Why(err) + hint(e.Hint)
+	}
+	return err.Error()
+}
+
+func hint(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+func percent(share int) string { return strconv.Itoa(share) + "%" }

@@ -1,0 +1,204 @@
+package ui
+
+import (
+	"strconv"
+	"strings"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// stranded says which requests a second no other candidate may take at share
+// to of u: of its own traffic, the part outside the share.
+func stranded(u *api.Upstream, to int, out func(string) string) string {
+	outside := 1 - float64(to)/100
+	if len(u.PrimaryOf) == 0 {
+		return "nothing is its own: nobody is stranded"
+	}
+	var parts []string
+	sum := 0.0
+	for _, t := range u.Stranded {
+		v := t.RPS * outside
+		if v <= 0 {
+			continue
+		}
+		sum += v
+		parts = append(parts, out(t.Task)+" "+text.Rate(v)+" ("+out(t.Why)+")")
+	}
+	if len(parts) == 0 {
+		return "0 req/s: others may take every request"
+	}
+	return text.Rate(sum) + " req/s nobody else may take: " + strings.Join(parts, ", ")
+}
+
+func (d *dialog) title(m *model, a *assessment) string {
+	name := m.th.outside(d.upstream)
+	in := ""
+	if s := m.live.state.Value(); s != nil && s.Environment != "" {
+		in = " in " + m.th.outside(s.Environment)
+	}
+	switch {
+	case d.undo:
+		return "Put back " + percent(d.to) + " for " + name + in + "?"
+	case a.raise:
+		return "Send " + percent(d.to) + " back to " + name + in + "?"
+	}
+	return "Lower " + name + in + " to " + percent(d.to) + "?"
+}
+
+// parts are the dialog's text: what is always shown, what may scroll, and the
+// end with the fields and the answer. inner is their width.
+func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []row, cursor *position) {
+	out := m.th.outside
+	u := a.u
+	if u == nil {
+		return nil, nil, []row{styled(bad, a.off), nil, {{"esc", accent}, {"  close", normal}}}, nil
+	}
+	f := &m.live.state
+	live := f.Number(u.Live, m.now)
+	now := "share " + percent(u.Share) + ", live " + m.number(live, text.Percent)
+	if live.State == sources.None && len(u.PrimaryOf) == 0 {
+		now = "share " + percent(u.Share) + ", spare"
+	}
+	rest := "the rest on " + list2(u.Elsewhere, "nobody", out) + "  rev " + strconv.FormatUint(u.Revision, 10)
+	top = append(top, row{{"now     ", dim}, {now, numberStyle(live, normal)}}.apart(plain(rest), inner, false, m.gl.cut))
+	top = append(top, row{{"after   ", dim}, {"share " + percent(d.to), strong}})
+
+	add := func(st style, s string) { middle = append(middle, wrap(s, inner, st)...) }
+	own := f.Number(u.OwnRPS, m.now)
+	gets := span{}
+	if own.State == sources.Value || own.State == sources.Ageing {
+		then := own.Value * float64(d.to) / 100
+		has := "it gets " + m.number(live, text.Percent) + " of its own now"
+		if live.State == sources.Value || live.State == sources.Ageing {
+			has = "it gets " + text.Rate(own.Value*live.Value) + " now"
+			if !a.raise {
+				gets = span{"that moves about " + text.Rate(max(own.Value*live.Value-then, 0)) + " req/s away from " + out(u.Name) + "; it keeps " + text.Rate(then), normal}
+			}
+		}
+		if gets.text == "" {
+			gets = span{"that is about " + text.Rate(then) + " req/s to " + out(u.Name) + "; " + has, normal}
+		}
+	} else {
+		gets = span{"how many requests a second that is, is not known: its own traffic is " + m.number(own, text.Rate), dim}
+	}
+	add(gets.style, gets.text)
+	st := normal
+	if len(u.Stranded) > 0 && d.to < 100 {
+		st = warn
+	}
+	s := "stranded at " + percent(d.to) + ": " + stranded(u, d.to, out)
+	if m.whole().State != sources.Value {
+		s += " (" + text.Age(m.whole().Age) + " old)"
+	}
+	add(st, s)
+	middle = append(middle, nil)
+	for _, c := range a.checks {
+		st := map[string]style{"ok": good, "WARN": warn, "no": bad}[c.mark]
+		for i, r := range wrap(c.text, max(inner-6, 10), normal) {
+			mark := c.mark
+			if i > 0 {
+				mark = ""
+			}
+			middle = append(middle, append(row{{left(mark, 6, ""), st}}, r...))
+		}
+	}
+	middle = append(middle, nil)
+	if d.undo || d.restore {
+		add(dim, "it is audited like every other change")
+	} else {
+		add(dim, "way back: u puts "+percent(u.Share)+" again")
+	}
+
+	line := func(label string, f field, value string, at int) {
+		st := dim
+		if d.focus == f {
+			st = accent
+			cursor = &position{width(label) + at, len(end)}
+		}
+		end = append(end, row{{label, st}, {value, normal}})
+	}
+	label := "why: "
+	if a.needWhy {
+		label = "why (needed): "
+	}
+	v, at := fieldView(d.why, inner-width(label), m.th)
+	line(label, whyField, v, at)
+	if a.needName {
+		label = "its name (typed): "
+		v, at = fieldView(d.name, inner-width(label), m.th)
+		line(label, nameField, v, at)
+	}
+	if d.refusal != "" {
+		said := wrap(d.refusal, inner, bad)
+		if n := max(m.height-13, 1); len(said) > n {
+			said = said[:n]
+		}
+		end = append(end, said...)
+	}
+	end = append(end, d.answer(m, a))
+	return top, middle, end, cursor
+}
+
+// answer is the last line: what y does now, or why it does nothing.
+func (d *dialog) answer(m *model, a *assessment) row {
+	yes := "lower to " + percent(d.to)
+	switch {
+	case d.undo:
+		yes = "put back " + percent(d.to)
+	case a.raise:
+		yes = "send " + percent(d.to)
+	}
+	why := d.notReady(a)
+	switch {
+	case d.sending:
+		return row{{"sent, waiting for the gateway " + text.Age(sources.Elapsed(d.sentAt, m.now)), accent}}
+	case d.pending:
+		return row{{"sending", accent}}
+	case d.focus != noField:
+		r := row{{"enter or tab", accent}, {" ends typing    ", normal}, {"esc", accent}, {" change nothing", normal}}
+		if why == "" {
+			r = row{{"enter or tab", accent}, {" ends typing, then y    ", normal}, {"esc", accent}, {" change nothing", normal}}
+		}
+		return r
+	case why != "":
+		return row{{"y is off: " + why, dim}, {"    esc", accent}, {" change nothing", normal}}
+	}
+	return row{{"y", accent}, {"  " + yes + "          ", strong}, {"n or esc", accent}, {"  change nothing          (enter does not)", normal}}
+}
+
+// draw lays the dialog over rows and says where the cursor is.
+func (d *dialog) draw(m *model, rows []row) ([]row, *position) {
+	a := d.assess(m)
+	w := min(m.width, 78)
+	inner := w - 4
+	top, middle, end, cur := d.parts(m, &a, inner)
+	room := len(rows) - 1 - 2 - 2 // what the first rows, the message and the frame leave
+	if len(top)+len(middle)+len(end) > room {
+		var tight []row
+		for _, r := range middle {
+			if len(r) > 0 {
+				tight = append(tight, r)
+			}
+		}
+		middle = tight
+	}
+	if n := max(room-len(top)-len(end), 1); len(middle) > n {
+		d.scroll = clamp(d.scroll, 0, len(middle)-n)
+		end = append([]row{}, end...)
+		more := strconv.Itoa(d.scroll+1) + "-" + strconv.Itoa(d.scroll+n) + " of " + strconv.Itoa(len(middle)) + ", up/down"
+		middle = append([]row{}, middle[d.scroll:d.scroll+n]...)
+		middle[n-1] = middle[n-1].apart(styled(dim, more), inner, n > 1, m.gl.cut)
+	}
+	body := append(append(append([]row{}, top...), middle...), end...)
+	box := m.box(d.title(m, &a), body, w)
+	if cur != nil {
+		x, y := m.place(len(rows), box)
+		cur = &position{x + 2 + cur.x, y + 1 + len(top) + len(middle) + cur.y}
+		if cur.y >= m.height || cur.x >= m.width {
+			cur = nil
+		}
+	}
+	return m.overlay(rows, box), cur
+}

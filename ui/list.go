@@ -1,0 +1,271 @@
+package ui
+
+import (
+	"strings"
+	"unicode"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"failback/gateway/operator/api"
+	"failback/ui/text"
+)
+
+// far is further than any list is long.
+const far = 1 << 30
+
+// list is the cursor and the filter of a screen that lists. A list of what
+// goes on follows the newest while its cursor is on the first row, and is held
+// as it was while it is not: no row moves away under the cursor.
+type list struct {
+	filter string // lower case
+	cursor int
+	held   *data // nil: follows the newest
+
+	// The rows that match, as of from and filter.
+	matched []int
+	from    any // what was filtered, by identity
+	by      string
+}
+
+// source is the data that the list of screen s shows.
+func (m *model) source(s screen) *data {
+	if h := m.lists[s].held; h != nil && m.frozen == nil {
+		return h
+	}
+	d, _ := m.d()
+	return d
+}
+
+// matches returns the indices that a filter lets through; nil and false
+// without one.
+func (l *list) matches(n int, from any, line func(int) string) ([]int, bool) {
+	if l.filter == "" {
+		return nil, false
+	}
+	if l.from != from || l.by != l.filter {
+		l.from, l.by, l.matched = from, l.filter, l.matched[:0]
+		for i := range n {
+			if strings.Contains(strings.ToLower(line(i)), l.filter) {
+				l.matched = append(l.matched, i)
+			}
+		}
+	}
+	return l.matched, true
+}
+
+// upstreams returns the upstreams that the filter lets through, in the order
+// of the file, and how many there are.
+func (m *model) upstreams() (us []*api.Upstream, all int) {
+	d, now := m.d()
+	s := d.state.Value()
+	if s == nil {
+		return nil, 0
+	}
+	l := &m.lists[overview]
+	us = make([]*api.Upstream, 0, len(s.Upstreams))
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		if l.filter == "" || strings.Contains(strings.ToLower(m.upstreamText(u, d, now)), l.filter) {
+			us = append(us, u)
+		}
+	}
+	return us, len(s.Upstreams)
+}
+
+// changeRows returns the changes that have a line and pass the filter, newest
+// first, and how many have a line.
+func (m *model) changeRows() (es []*api.Event, all int) {
+	d := m.source(changes)
+	l := &m.lists[changes]
+	for i := range d.changes {
+		if shown(&d.changes[i]) {
+			es = append(es, &d.changes[i])
+		}
+	}
+	all = len(es)
+	var from any
+	if all > 0 {
+		from = es[0]
+	}
+	if idx, ok := l.matches(all, from, func(i int) string { return changeText(es[i]) }); ok {
+		kept := make([]*api.Event, len(idx))
+		for i, j := range idx {
+			kept[i] = es[j]
+		}
+		return kept, all
+	}
+	return es, all
+}
+
+// decisionRows returns the decisions that pass the filter, newest first, and
+// how many there are.
+func (m *model) decisionRows() (ds []*api.Decision, all int) {
+	v := m.source(decisions).decisions.Value()
+	if v == nil {
+		return nil, 0
+	}
+	l := &m.lists[decisions]
+	line := func(i int) string { return decisionText(&v.Decisions[i]) }
+	if idx, ok := l.matches(len(v.Decisions), v, line); ok {
+		ds = make([]*api.Decision, len(idx))
+		for i, j := range idx {
+			ds[i] = &v.Decisions[j]
+		}
+		return ds, len(v.Decisions)
+	}
+	ds = make([]*api.Decision, len(v.Decisions))
+	for i := range v.Decisions {
+		ds[i] = &v.Decisions[i]
+	}
+	return ds, len(v.Decisions)
+}
+
+// changeText and decisionText are what a filter looks at and what is copied.
+func changeText(e *api.Event) string {
+	return e.Time.UTC().Format("2006-01-02T15:04:05Z") + " " + text.By(e) + " " + text.Event(e)
+}
+
+func decisionText(d *api.Decision) string {
+	return text.Visible(strings.Join([]string{
+		d.Time.UTC().Format("2006-01-02T15:04:05.000Z"), d.RequestID, d.TaskType, d.Model, d.WorkflowStatus, d.Route, d.Reason,
+	}, " ")) + " " + text.Path(d)
+}
+
+// move moves the cursor or scrolls by n rows.
+func (m *model) move(n int) {
+	switch m.screen {
+	case overview:
+		us, _ := m.upstreams()
+		if len(us) == 0 {
+			return
+		}
+		m.selected = us[clamp(m.row(us)+n, 0, len(us)-1)].Name
+	case changes, decisions:
+		l := &m.lists[m.screen]
+		rows := m.rows()
+		if rows == 0 {
+			return
+		}
+		before := l.cursor
+		l.cursor = clamp(min(l.cursor, rows-1)+n, 0, rows-1)
+		switch {
+		case l.cursor == 0:
+			l.held = nil
+		case before == 0 && l.held == nil:
+			d, _ := m.d()
+			held := *d
+			l.held = &held
+		}
+	default:
+		m.scroll = clamp(m.scroll+n, 0, far)
+	}
+}
+
+// rows is how many rows the list of this screen has.
+func (m *model) rows() int {
+	switch m.screen {
+	case changes:
+		es, _ := m.changeRows()
+		return len(es)
+	case decisions:
+		ds, _ := m.decisionRows()
+		return len(ds)
+	}
+	us, _ := m.upstreams()
+	return len(us)
+}
+
+// row is where the selected upstream is in us: 0 if it is not there.
+func (m *model) row(us []*api.Upstream) int {
+	for i, u := range us {
+		if u.Name == m.selected {
+			return i
+		}
+	}
+	return 0
+}
+
+// current is the upstream that keys act on: of the detail screen, or under the
+// cursor. It is the live one, whatever is frozen; nil if there is none.
+func (m *model) current() *api.Upstream {
+	if m.screen == detail {
+		return m.live.upstream(m.selected)
+	}
+	us, _ := m.upstreams()
+	if len(us) == 0 {
+		return nil
+	}
+	return m.live.upstream(us[m.row(us)].Name)
+}
+
+func (m *model) half() int { return max(m.height/2-2, 1) }
+
+func clamp(v, low, high int) int { return max(low, min(v, high)) }
+
+// startFilter gives the keys to the filter of this list.
+func (m *model) startFilter() {
+	m.typing = true
+	m.filter.SetValue(m.lists[m.screen].filter)
+	m.filter.CursorEnd()
+	m.filter.Focus()
+}
+
+func (m *model) filterKey(k tea.KeyPressMsg) tea.Cmd {
+	switch k.String() {
+	case "esc":
+		m.filter.SetValue("")
+		m.filtered()
+		m.typing = false
+	case "enter", "tab":
+		m.typing = false
+	case "up", "down":
+		m.typing = false
+		return m.press(k)
+	default:
+		m.filter, _ = m.filter.Update(k)
+		m.filtered()
+	}
+	return nil
+}
+
+// filtered takes the filter over from its field. The upstream under the cursor
+// stays under it as long as it is there.
+func (m *model) filtered() {
+	l := &m.lists[m.screen]
+	f := strings.ToLower(strings.TrimSpace(m.filter.Value()))
+	if f == l.filter {
+		return
+	}
+	l.filter, l.cursor, l.held = f, 0, nil
+}
+
+// newField returns a field for one line of text. It is drawn by the console
+// itself (field.go) and never reads a clipboard.
+func newField() textinput.Model {
+	f := textinput.New()
+	f.Prompt = ""
+	f.CharLimit = 200
+	f.SetVirtualCursor(false)
+	f.KeyMap.Paste = key.NewBinding(key.WithDisabled())
+	f.KeyMap.AcceptSuggestion = key.NewBinding(key.WithDisabled())
+	f.KeyMap.NextSuggestion = key.NewBinding(key.WithDisabled())
+	f.KeyMap.PrevSuggestion = key.NewBinding(key.WithDisabled())
+	f.Focus()
+	return f
+}
+
+// oneLine makes pasted text fit for a field: lines become spaces, what would be
+// invisible is left out.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			return ' '
+		case !unicode.Is(unicode.M, r) && text.Visible(string(r)) != string(r):
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(s, "\r\n", "\n"))
+}

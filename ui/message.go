@@ -1,0 +1,44 @@
+package ui
+
+import (
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+)
+
+// The messages of the console's own. Answers carry the generation of their
+// question.
+type (
+	tickMsg      struct{}
+	stateMsg     sources.Answer[api.State]
+	eventsMsg    sources.Answer[api.Events]
+	decisionsMsg sources.Answer[api.Decisions]
+
+	// shareMsg answers the command of a dialog.
+	shareMsg struct {
+		dialog   int
+		upstream string
+		change   string // what was asked for: "share 5% > 25%"
+		settling *settling
+		result   *api.Result
+		err      error
+	}
+	// quietMsg comes when no key followed a y for long enough.
+	quietMsg struct{ dialog, try int }
+
+	copiedMsg struct {
+		what, path string
+		err        error
+	}
+)
+
+// sayFor is how long a message stays on its line.
+const sayFor = 20 * time.Second
+
+// message is the line at the bottom.
+type message struct {
+	text  string
+	style style
+	until time.Time
+}

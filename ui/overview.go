@@ -1,0 +1,435 @@
+package ui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// plan is how many rows each part of the overview gets.
+type plan struct {
+	who, fallback               bool
+	ruleTop, ruleTable, ruleWay bool
+	upstreams                   int
+	changes, decisions          int // rows under their titles; 0: no panel
+	ruleLast                    bool
+}
+
+// planOverview divides room rows among the parts, the most needed first: are
+// users hurt, what has the gateway done, what can I do, who else is here, why.
+// Of n upstreams with a filter, at least one row is shown.
+func planOverview(w, room, n int, filtered bool) plan {
+	n = max(n, 1)
+	p := plan{upstreams: 1}
+	room -= 4 // users, table header, one row, way back
+	if filtered {
+		p.ruleTable = true // says the filter
+		room--
+	}
+	take := func(cost int) bool {
+		if room < cost {
+			return false
+		}
+		room -= cost
+		return true
+	}
+	grow := func(to int) {
+		add := min(max(min(to, n)-p.upstreams, 0), max(room, 0))
+		p.upstreams += add
+		room -= add
+	}
+	p.who = take(1)
+	p.fallback = take(1)
+	grow(4)
+	p.ruleTop = take(1)
+	p.ruleTable = p.ruleTable || take(1)
+	p.ruleWay = take(1)
+	if take(4) { // rule, title, two
+		p.changes = 2
+	}
+	if p.changes > 0 {
+		grow(6)
+		for p.changes < 4 && take(1) {
+			p.changes++
+		}
+		grow(8)
+		if w >= narrow && take(5) { // rule, title, three
+			p.decisions = 3
+		}
+	}
+	p.ruleLast = p.changes > 0 && take(1)
+	grow(far)
+	for room > 0 && p.changes > 0 {
+		if p.decisions > 0 && p.decisions <= p.changes+1 {
+			p.decisions++
+		} else {
+			p.changes++
+		}
+		room--
+	}
+	return p
+}
+
+// overview is the body of the first screen.
+func (m *model) overview(w, room int) []row {
+	d, now := m.d()
+	us, all := m.upstreams()
+	l := &m.lists[overview]
+	p := planOverview(w, room, len(us), l.filter != "")
+	rule := m.rule(w, "")
+	var rows []row
+	if p.ruleTop {
+		rows = append(rows, rule)
+	}
+	rows = append(rows, m.users(d, now, w))
+	if p.fallback {
+		rows = append(rows, m.fallback(d, now, w))
+	}
+	if p.ruleTable {
+		word := ""
+		if l.filter != "" {
+			word = strconv.Itoa(len(us)) + " of " + strconv.Itoa(all) + ", filter: " + m.th.outside(l.filter)
+		}
+		rows = append(rows, m.rule(w, word))
+	}
+	rows = append(rows, m.table(d, now, us, all, w, p.upstreams)...)
+	if p.ruleWay {
+		rows = append(rows, rule)
+	}
+	rows = append(rows, m.wayBack(now, w))
+	if p.who {
+		rows = append(rows, m.who(d, now, w))
+	}
+	if p.changes > 0 {
+		rows = append(rows, rule, m.changesTitle(d, now, w))
+		rows = append(rows, m.changesPanel(d, now, w, p.changes)...)
+	}
+	if p.decisions > 0 {
+		rows = append(rows, rule, m.decisionsTitle(d, now, w, p.decisions))
+		rows = append(rows, m.decisionsPanel(d, now, w, p.decisions)...)
+	}
+	if p.ruleLast {
+		for len(rows) < room-1 {
+			rows = append(rows, nil)
+		}
+		rows = append(rows, rule)
+	}
+	return rows
+}
+
+// age is how old the newest answer of a feed is, or that there is none, for
+// the title of a panel.
+func feedAge[T any](m *model, f *sources.Feed[T], now time.Time) span {
+	switch {
+	case f.Failing(now):
+		return span{"NO ANSWER " + text.Age(f.Silence(now)), bad}
+	case f.Value() == nil:
+		return span{"...", dim}
+	}
+	n := f.Whole(now)
+	if n.State == sources.Value {
+		return span{text.Age(n.Age) + " old", dim}
+	}
+	return span{text.Age(n.Age) + " old", warn}
+}
+
+// users says what clients get.
+func (m *model) users(d *data, now time.Time, w int) row {
+	var t api.Traffic
+	if s := d.state.Value(); s != nil {
+		t = s.Traffic
+	}
+	f := &d.state
+	rps, failed, p95, retries := f.Number(t.RPS, now), f.Number(t.FailedRatio, now), f.Number(t.FirstOutputP95, now), f.Number(t.ClientRetries, now)
+	gap := "     "
+	if w < wide {
+		gap = "  "
+	}
+	r := row{{" USERS NOW   ", accent}}
+	if w < wide {
+		r = row{{" USERS    ", accent}}
+	}
+	r = append(r, m.num(rps, text.Rate, strong)).add(normal, " req/s"+gap+"failed ")
+	r = append(r, m.num(failed, text.Percent, hurt(failed)))
+	age := row{feedAge(m, f, now)}.add(normal, " ")
+	more := r.add(normal, gap+"first output p95 ")
+	more = append(more, m.num(p95, text.Seconds, normal))
+	if w < wide {
+		more = append(append(row{}, r...), span{gap + "p95 ", normal}, m.num(p95, text.Seconds, normal))
+	}
+	most := append(row{}, more...)
+	if retries.State == sources.Value && retries.Value > 0 {
+		most = most.add(normal, gap+"client retries ")
+		most = append(most, m.num(retries, text.Rate, warn)).add(normal, "/s")
+	}
+	return first(w-age.width()-1, most, more, r).apart(age, w, false, m.gl.cut)
+}
+
+// fallback says how much of it is answered by others than the primary.
+func (m *model) fallback(d *data, now time.Time, w int) row {
+	var t api.Traffic
+	var b api.RetryBudget
+	s := d.state.Value()
+	if s != nil {
+		t, b = s.Traffic, s.RetryBudget
+	}
+	f := &d.state
+	ratio, rps := f.Number(t.FallbackRatio, now), f.Number(t.FallbackRPS, now)
+	r := row{{" FALLBACK    ", accent}}
+	gap := "     "
+	if w < wide {
+		r, gap = row{{" FALLBACK ", accent}}, "  "
+	}
+	r = append(r, m.num(ratio, text.Percent, normal)).add(normal, gap)
+	r = append(r, m.num(rps, text.Rate, normal)).add(normal, " req/s")
+	if s == nil {
+		return r
+	}
+	st := normal
+	if b.Available < 1 {
+		st = bad
+	}
+	left := f.Number(api.Number{State: api.StateValue, Value: b.Available, At: b.At}, now)
+	more := append(append(row{}, r...), span{gap + "retry budget ", normal}, m.num(left, text.Rate, st), span{" of " + text.Rate(b.Size), normal})
+	most := append(append(row{}, more...), span{gap + "in flight " + strconv.Itoa(t.InFlight), normal})
+	if f.Whole(now).State != sources.Value {
+		most = more
+	}
+	return first(w, most, more, r)
+}
+
+// wayBack says what can be done next for the upstream under the cursor, and
+// why not.
+func (m *model) wayBack(now time.Time, w int) row {
+	d, _ := m.d()
+	us, _ := m.upstreams()
+	if len(us) == 0 {
+		return styled(dim, " BACK TO  no upstream under the cursor")
+	}
+	u := us[m.row(us)]
+	name := m.th.outside(u.Name)
+	var why span
+	whole := d.state.Whole(now)
+	set, waits := m.settling[u.Name]
+	switch {
+	case whole.State == sources.Unknown:
+		why = span{"not known: the gateway does not answer", warn}
+	case waits && set.share == u.Share:
+		why = span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, m.now)), accent}
+	case u.NextStep.Share == 0 && nextStep(u.Share) < 0:
+		why = span{"it has all of its traffic", dim}
+	case u.NextStep.BlockedBy != "":
+		why = span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
+	case m.noWrite() == "":
+		why = span{"next " + percent(nextStep(u.Share)) + ": > then y", good}
+	case m.noArm() == "":
+		why = span{"next " + percent(nextStep(u.Share)) + ": W, > then y", normal}
+	default:
+		why = span{"next " + percent(nextStep(u.Share)) + " (read-only here)", normal}
+	}
+	short := row{{" BACK TO ", accent}, {cutMiddle(name, max(w-40, 12), m.gl.cut), normal}, {" " + percent(u.Share) + "  ", strong}, why}
+	if w < narrow {
+		return short
+	}
+	r := row{{" BACK TO ", accent}, {name + "  ", normal}}
+	on := false
+	for _, s := range steps {
+		if s == u.Share {
+			r = r.add(strong, "[ "+percent(s)+" ] ")
+			on = true
+		} else {
+			r = r.add(dim, percent(s)+" ")
+		}
+	}
+	if !on {
+		r = r.add(strong, "[ "+percent(u.Share)+" ] ")
+	}
+	r = append(r.add(normal, "  "), why)
+	if r.width() > w {
+		return short
+	}
+	return r
+}
+
+// who says who else acts here, and what was done last.
+func (m *model) who(d *data, now time.Time, w int) row {
+	s := d.state.Value()
+	if s == nil {
+		return styled(dim, " WHO ...")
+	}
+	clock := d.clock(now)
+	r := row{{" WHO   ", accent}}
+	for i := range s.Sessions {
+		v := &s.Sessions[i]
+		if i > 0 {
+			r = r.add(normal, "  ")
+		}
+		if i == 6 {
+			r = r.add(dim, "and "+strconv.Itoa(len(s.Sessions)-i)+" more")
+			break
+		}
+		r = r.add(strong, m.th.outside(v.Name))
+		switch {
+		case v.You:
+			r = r.add(normal, " (you)")
+		case v.Instance != "" && v.Instance != s.Instance:
+			r = r.add(normal, " on "+m.th.outside(v.Instance))
+		}
+		if idle := clock.Sub(v.LastSeen); idle > 10*time.Second && !v.You {
+			r = r.add(dim, ", idle "+text.Age(idle))
+		}
+	}
+	if len(s.Sessions) == 0 {
+		r = r.add(dim, "nobody is listed")
+	}
+	e := s.LastWrite
+	if e == nil {
+		return r.apart(styled(dim, "no write yet "), w, false, m.gl.cut)
+	}
+	ago := text.Age(clock.Sub(e.Time)) + " ago"
+	rev := ""
+	if e.Revision != 0 {
+		rev = "rev " + strconv.FormatUint(e.Revision, 10) + " "
+	}
+	long := plain("last write " + rev + "by " + m.th.outside(text.By(e)) + " " + text.Clock(e.Time, clock) + ", " + ago + " ")
+	short := plain("last write " + rev + m.th.outside(text.By(e)) + " " + ago + " ")
+	if r.width()+2+long.width() <= w {
+		return r.apart(long, w, true, m.gl.cut)
+	}
+	return r.apart(short, w, w >= 60, m.gl.cut)
+}
+
+// changesTitle heads the changes, with what was lost.
+func (m *model) changesTitle(d *data, now time.Time, w int) row {
+	r := row{{" CHANGES AND TRIPS", accent}}
+	if w >= 60 {
+		r = r.add(normal, ", newest first")
+	}
+	if d.lost > 0 {
+		r = r.add(warn, "  "+text.Count(d.lost)+" were lost before they were seen")
+	}
+	return r.apart(row{feedAge(m, &d.events, now)}.add(accent, "   e").add(normal, ": all "), w, false, m.gl.cut)
+}
+
+func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
+	var rows []row
+	undo, why := m.undoable()
+	for i := range d.changes {
+		e := &d.changes[i]
+		if !shown(e) {
+			continue
+		}
+		if len(rows) == n {
+			break
+		}
+		r := m.changeRow(e, d.clock(now))
+		if why == "" && undo.event != nil && undo.event.Seq == e.Seq {
+			k, st := accent, normal
+			if m.noWrite() != "" {
+				k, st = dim, dim
+			}
+			r = r.apart(row{{"u", k}, {": put back " + percent(undo.share) + " ", st}}, w, true, m.gl.cut)
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) == 0 {
+		rows = append(rows, m.empty(&d.events, now, "nothing changed since this gateway started"))
+	}
+	return rows
+}
+
+// empty says why a list is empty.
+func (m *model) empty(f interface{ Failing(time.Time) bool }, now time.Time, nothing string) row {
+	answered := false
+	switch f := f.(type) {
+	case *sources.Feed[api.Events]:
+		answered = f.Value() != nil
+	case *sources.Feed[api.Decisions]:
+		answered = f.Value() != nil
+	}
+	switch {
+	case answered:
+		return styled(dim, " "+nothing)
+	case f.Failing(now):
+		return styled(warn, " ?? the gateway does not answer")
+	}
+	return styled(dim, " ...")
+}
+
+// changeRow is one change. Times are of the gateway.
+func (m *model) changeRow(e *api.Event, clock time.Time) row {
+	by := m.th.outside(text.By(e))
+	st := normal
+	switch {
+	case text.Failed(e):
+		st = bad
+	case e.Event == text.KindBreaker && e.To == "open":
+		st = bad
+	case e.Event == text.KindBreaker && e.To == "closed":
+		st = good
+	}
+	byStyle := strong
+	if by == "auto" {
+		byStyle = dim
+	}
+	return row{{" " + text.Clock(e.Time, clock) + "  ", normal}, {left(by, 6, m.gl.cut) + " ", byStyle}, {m.th.outside(text.Event(e)), st}}
+}
+
+func (m *model) decisionsTitle(d *data, now time.Time, w, n int) row {
+	r := row{{" ROUTE DECISIONS", accent}}
+	if v := d.decisions.Value(); v != nil {
+		r = r.add(normal, ", newest "+strconv.Itoa(min(n, len(v.Decisions)))+" of "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
+	}
+	return r.apart(row{feedAge(m, &d.decisions, now)}.add(accent, "   d").add(normal, ": all "), w, false, m.gl.cut)
+}
+
+func (m *model) decisionsPanel(d *data, now time.Time, w, n int) []row {
+	v := d.decisions.Value()
+	if v == nil || len(v.Decisions) == 0 {
+		return []row{m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")}
+	}
+	var rows []row
+	for i := range min(n, len(v.Decisions)) {
+		rows = append(rows, m.decisionRow(&v.Decisions[i], d.clock(now), w))
+	}
+	return rows
+}
+
+// decisionRow is one decision: when, whose task, which way, and what came of it.
+func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
+	st := normal
+	switch v.WorkflowStatus {
+	case "unavailable", "incomplete", "human":
+		st = bad
+	case "degraded_completed", "queued", "refused":
+		st = warn
+	case "completed":
+		st = good
+	}
+	status := m.th.outside(v.WorkflowStatus)
+	end := row{{" " + strconv.Itoa(v.HTTPStatus) + " " + text.Seconds(v.DurationMS/1000), normal}}
+	statusWidth := 19
+	if w < wide {
+		statusWidth = max(width(status), 9)
+	}
+	end = end.add(st, right(status, statusWidth, m.gl.cut)).add(normal, " ")
+	taskWidth := 18
+	if w < wide {
+		taskWidth = 14
+	}
+	begin := row{{" " + text.Clock(v.Time, clock) + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {m.th.outside(text.Path(v)), normal}}
+	return begin.apart(end, w, true, m.gl.cut)
+}
+
+// upstreamText is one upstream as text: for filters and copies.
+func (m *model) upstreamText(u *api.Upstream, d *data, now time.Time) string {
+	c := m.cells(u, d, now, false)
+	return strings.Join([]string{
+		c.name, c.breaker.text, "for " + c.since.text, "share " + c.share.text, "live " + c.live.text,
+		c.rps.text + " req/s", "err " + c.err.text, "p95 " + c.p95.text, "rev " + strconv.FormatUint(u.Revision, 10),
+	}, "  ")
+}

@@ -1,0 +1,487 @@
+package ui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// bodyWindow is the body of a screen other than the overview: a title and what
+// of it fits below, with where one is in it.
+func (m *model) bodyWindow(w, room int) []row {
+	if m.screen == changes || m.screen == decisions {
+		return m.listWindow(w, room)
+	}
+	rows := m.body()
+	title := m.title()
+	n := max(room-2, 0)
+	m.scroll = clamp(m.scroll, 0, max(len(rows)-n, 0))
+	end := min(m.scroll+n, len(rows))
+	var where row
+	if len(rows) > n {
+		where = plain("lines " + strconv.Itoa(m.scroll+1) + "-" + strconv.Itoa(end) + " of " + strconv.Itoa(len(rows)) + " ")
+	}
+	return append([]row{m.rule(w, ""), title.apart(where, w, true, m.gl.cut)}, rows[m.scroll:end]...)
+}
+
+func (m *model) title() row {
+	_, now := m.d()
+	switch m.screen {
+	case detail:
+		return row{{" " + m.th.outside(m.selected), strong}}
+	case change:
+		return row{{" CHANGE", accent}}
+	case decision:
+		return row{{" DECISION", accent}}
+	case ownlog:
+		r := row{{" THE CONSOLE'S OWN LOG", accent}}
+		if m.o.DataDir != "" {
+			r = r.add(dim, "  also in "+m.th.outside(m.o.DataDir)+"/"+logFile)
+		}
+		return r
+	case help:
+		return row{{" KEYS", accent}, {" at " + text.Clock(now, now), dim}}
+	}
+	return nil
+}
+
+// body is the whole text of a screen that is text.
+func (m *model) body() []row {
+	w := max(m.width, 20)
+	switch m.screen {
+	case detail:
+		return m.detailBody(w)
+	case change:
+		return m.changeBody(w)
+	case decision:
+		return m.decisionBody(w)
+	case help:
+		return m.helpBody(w)
+	case ownlog:
+		var rows []row
+		for _, l := range m.log.lines {
+			rows = append(rows, wrap(m.th.outside(l), w, normal)...)
+		}
+		return rows
+	}
+	return nil
+}
+
+// listWindow is a list with its cursor.
+func (m *model) listWindow(w, room int) []row {
+	d := m.source(m.screen)
+	_, now := m.d()
+	if m.lists[m.screen].held != nil && m.frozen == nil {
+		now = m.now
+	}
+	l := &m.lists[m.screen]
+	n := max(room-2, 1)
+	var shown, all int
+	var line func(i int) row
+	var title row
+	var none row
+	switch m.screen {
+	case changes:
+		es, total := m.changeRows()
+		shown, all = len(es), total
+		line = func(i int) row { return m.changeRow(es[i], d.clock(now)) }
+		title = m.changesTitle(d, now, 0)
+		title = append(title, span{"  ", normal}, feedAge(m, &m.live.events, m.now))
+		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
+	default:
+		ds, total := m.decisionRows()
+		shown, all = len(ds), total
+		line = func(i int) row { return m.decisionRow(ds[i], d.clock(now), w-2) }
+		title = row{{" ROUTE DECISIONS", accent}}
+		if v := d.decisions.Value(); v != nil {
+			title = title.add(normal, ", newest "+text.Count(uint64(len(v.Decisions)))+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
+		}
+		title = append(title, span{"  ", normal}, feedAge(m, &m.live.decisions, m.now))
+		none = m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")
+	}
+	l.cursor = clamp(l.cursor, 0, max(shown-1, 0))
+	if l.held != nil && m.frozen == nil {
+		title = title.add(warn, "  held; g follows")
+	}
+	word := ""
+	if l.filter != "" {
+		word = text.Count(uint64(shown)) + " of " + text.Count(uint64(all)) + ", filter: " + m.th.outside(l.filter)
+	}
+	top := clamp(l.cursor-n/2, 0, max(shown-n, 0))
+	end := min(top+n, shown)
+	var where row
+	if shown > n {
+		where = plain(strconv.Itoa(top+1) + "-" + strconv.Itoa(end) + " of " + text.Count(uint64(shown)) + " ")
+	}
+	rows := []row{m.rule(w, word), title.apart(where, w, true, m.gl.cut)}
+	switch {
+	case shown == 0 && all > 0:
+		rows = append(rows, styled(warn, " none of "+text.Count(uint64(all))+" matches the filter; esc clears it"))
+	case shown == 0:
+		rows = append(rows, none)
+	}
+	for i := top; i < end; i++ {
+		mark := span{"  ", normal}
+		if i == l.cursor {
+			mark = span{" >", accent}
+		}
+		rows = append(rows, append(row{mark}, line(i)...))
+	}
+	return rows
+}
+
+const labelWidth = 16
+
+// entry is a label and its value, wrapped beside it.
+func entry(label, value string, w int, st style) []row {
+	var rows []row
+	for i, r := range wrap(value, max(w-labelWidth-1, 10), st) {
+		l := ""
+		if i == 0 {
+			l = label
+		}
+		rows = append(rows, append(row{{" " + left(l, labelWidth, ""), dim}}, r...))
+	}
+	return rows
+}
+
+// wrap breaks s, which is fit to show, into rows of w columns.
+func wrap(s string, w int, st style) []row {
+	if width(s) <= w {
+		return []row{styled(st, s)}
+	}
+	var rows []row
+	for l := range strings.SplitSeq(ansi.Wrap(s, w, " "), "\n") {
+		rows = append(rows, styled(st, l))
+	}
+	return rows
+}
+
+// grid sets cells into columns, two spaces apart, cut at the window's edge.
+func grid(rows [][]span) []row {
+	var w []int
+	for _, r := range rows {
+		for i, c := range r {
+			if i == len(w) {
+				w = append(w, 0)
+			}
+			w[i] = max(w[i], min(width(c.text), 48))
+		}
+	}
+	out := make([]row, len(rows))
+	for i, r := range rows {
+		o := plain("   ")
+		for j, c := range r {
+			t := c.text
+			if j < len(r)-1 {
+				t = left(t, w[j], "~") + "  "
+			}
+			o = o.add(c.style, t)
+		}
+		out[i] = o
+	}
+	return out
+}
+
+func heads(ss ...string) []span {
+	r := make([]span, len(ss))
+	for i, s := range ss {
+		r[i] = span{s, dim}
+	}
+	return r
+}
+
+// numberIn is a number for the detail view: one that cannot be believed shows
+// the last value with its time.
+func (m *model) numberIn(n sources.Number, format func(float64) string) (string, style) {
+	s := m.number(n, format)
+	if n.State == sources.Unknown && n.Value == n.Value && !n.At.IsZero() {
+		s += " (last " + format(n.Value) + " at " + n.At.UTC().Format("15:04:05Z") + ")"
+	}
+	return s, numberStyle(n, normal)
+}
+
+func (m *model) detailBody(w int) []row {
+	d, now := m.d()
+	u := d.upstream(m.selected)
+	if u == nil {
+		if d.state.Value() == nil {
+			return []row{styled(dim, " ...")}
+		}
+		return []row{styled(warn, " it is no longer configured; its state is kept by name for 7 days")}
+	}
+	f, clock, out := &d.state, d.clock(now), m.th.outside
+	var rows []row
+	add := func(label, value string, st style) { rows = append(rows, entry(label, value, w, st)...) }
+	if whole := f.Whole(now); whole.State != sources.Value {
+		add("as of", text.Clock(f.Clock().At, clock)+", "+text.Age(whole.Age)+" ago: the gateway does not answer", warn)
+	}
+	add("upstream", out(u.Region)+", "+out(u.Dialect)+", primary of "+list2(u.PrimaryOf, "nothing (spare)", out), normal)
+	share := percent(u.Share) + " for " + text.Age(clock.Sub(u.Since)) + " by " + out(u.StateBy) + ", rev " + strconv.FormatUint(u.Revision, 10)
+	if u.StateWhy != "" {
+		share += `, "` + out(u.StateWhy) + `"`
+	}
+	if u.Unsynced {
+		share += ", UNSYNCED: in force here and not yet written down"
+	}
+	add("share", share, strong)
+	add("next step", text.Next(u), normal)
+	if u.Undo != nil {
+		add("undo", "u puts "+percent(u.Undo.Share)+" back, for "+out(u.Undo.By)+" and "+text.Age(u.Undo.Until.Sub(clock))+" more", normal)
+	}
+	live, st := m.numberIn(f.Number(u.Live, now), text.Percent)
+	if u.Live.State != "value" && len(u.PrimaryOf) == 0 {
+		live, st = "spare: it is primary of nothing", dim
+	}
+	add("live", live+" of its own traffic, last minute", st)
+	for _, v := range []struct {
+		label string
+		n     sources.Number
+		f     func(float64) string
+		unit  string
+	}{
+		{"own traffic", f.Number(u.OwnRPS, now), text.Rate, " requests a second of which it is the primary"},
+		{"attempts", f.Number(u.RPS, now), text.Rate, " a second, " + strconv.Itoa(u.InFlight) + " in flight"},
+		{"failed", f.Number(u.ErrorRatio, now), text.Percent, " over the breaker's window"},
+		{"first output p95", f.Number(u.FirstOutputP95, now), text.Seconds, ""},
+	} {
+		s, st := m.numberIn(v.n, v.f)
+		add(v.label, s+v.unit, st)
+	}
+	add("otherwise on", list2(u.Elsewhere, "nobody", out), normal)
+	add("stranded", stranded(u, 0, out), normal)
+	if u.Credential != "" {
+		s := out(u.Credential)
+		if !u.CredentialUntil.IsZero() {
+			s += ", next try in " + text.Age(u.CredentialUntil.Sub(clock))
+		}
+		add("credential", s, bad)
+	}
+	rows = append(rows, nil, styled(accent, " BUCKETS"))
+	if len(u.Breakers) == 0 {
+		return append(rows, styled(dim, "   none"))
+	}
+	g := [][]span{heads("CAPABILITY", "STATE", "FOR", "FAILED", "RUN", "IN FLIGHT", "MODE", "REASON")}
+	fresh := f.Whole(now).State == sources.Value
+	for i := range u.Breakers {
+		b := &u.Breakers[i]
+		st := [...]style{good, warn, warn, bad}[text.Severity(b)]
+		if !fresh && st == good {
+			st = dim
+		}
+		why := b.Reason
+		if b.Detail != "" {
+			why += ": " + b.Detail
+		}
+		g = append(g, []span{
+			{out(b.Capability), normal}, {text.Breaker(b, clock), st}, {text.Age(clock.Sub(b.Since)), normal},
+			{strconv.Itoa(b.Failures) + "/" + strconv.Itoa(b.Samples), normal}, {strconv.Itoa(b.Run), normal},
+			{strconv.Itoa(b.InFlight), normal}, {out(b.Mode), normal}, {out(why), normal},
+		})
+	}
+	rows = append(rows, grid(g)...)
+	for i := range u.Breakers {
+		b := &u.Breakers[i]
+		if b.Forced != "" {
+			add(" "+out(b.Capability), "forced "+out(b.Forced)+" by "+out(b.ForcedBy)+" until "+text.Clock(b.ForcedUntil, clock), warn)
+		}
+		for _, x := range b.Weights {
+			if x.Effective != x.Weight {
+				add(" "+out(b.Capability), "weight for "+out(x.Model)+": "+weight(x.Effective)+" of "+weight(x.Weight), normal)
+			}
+		}
+	}
+	return rows
+}
+
+func weight(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func list2(ss []string, none string, out func(string) string) string {
+	if len(ss) == 0 {
+		return none
+	}
+	return out(strings.Join(ss, ", "))
+}
+
+func (m *model) changeBody(w int) []row {
+	e := m.openChange()
+	if e == nil {
+		return []row{styled(dim, " there is nothing here")}
+	}
+	var rows []row
+	add := func(label, value string) {
+		if value != "" {
+			rows = append(rows, entry(label, m.th.outside(value), w, normal)...)
+		}
+	}
+	add("time", e.Time.UTC().Format(time.RFC3339Nano))
+	add("event", e.Event)
+	add("upstream", e.Provider)
+	add("region", e.Region)
+	add("capability", e.Capability)
+	add("model", e.Model)
+	add("by", text.By(e))
+	add("action", e.Action)
+	add("from", e.From)
+	add("to", e.To)
+	add("result", e.Result)
+	add("reason", e.Reason)
+	add("detail", e.Detail)
+	add("why", e.Why)
+	if e.Revision != 0 {
+		add("revision", strconv.FormatUint(e.Revision, 10))
+	}
+	add("number", strconv.FormatUint(e.Seq, 10))
+	return rows
+}
+
+func (m *model) decisionBody(w int) []row {
+	v := m.openDecision()
+	if v == nil {
+		return []row{styled(dim, " there is nothing here")}
+	}
+	out := m.th.outside
+	var rows []row
+	add := func(label, value string) {
+		if value != "" {
+			rows = append(rows, entry(label, out(value), w, normal)...)
+		}
+	}
+	add("time", v.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
+	add("request", v.RequestID)
+	add("task", v.TaskType)
+	kind := v.Endpoint
+	if v.Stream {
+		kind += ", stream"
+	}
+	add("model", v.Model+"  "+kind)
+	add("conversation", v.Conversation)
+	add("trace", v.TraceID)
+	add("status", v.WorkflowStatus+", HTTP "+strconv.Itoa(v.HTTPStatus))
+	by := v.SelectedProvider
+	if by == "" {
+		by = "nobody"
+	}
+	if v.SelectedModel != "" {
+		by += ", " + v.SelectedModel
+	}
+	if v.Substitute {
+		by += ", a substitute"
+	}
+	add("answered by", by+" (route "+v.Route+")")
+	add("reason", v.Reason)
+	add("first output", text.Milliseconds(v.FirstOutputMS))
+	add("took", text.Seconds(v.DurationMS/1000))
+	add("deadline left", text.Seconds(v.RemainingDeadlineMS/1000))
+	add("retry budget", text.Rate(v.RetryTokens)+" left after it")
+	if v.CostUSD != nil {
+		add("cost", "USD "+strconv.FormatFloat(*v.CostUSD, 'f', 6, 64))
+	}
+	if v.ClientRetry > 0 {
+		add("client retry", strconv.Itoa(v.ClientRetry)+": the client repeats by itself")
+	}
+	if v.Sample > 0 && v.Sample < 1 {
+		add("sampled", text.Percent(v.Sample)+" of such lines are kept")
+	}
+	rows = append(rows, nil, styled(accent, " CANDIDATES"))
+	g := [][]span{heads("PROVIDER", "WEIGHT", "SHARE", "WHAT BECAME OF IT", "MODEL")}
+	tried := make(map[string]bool)
+	for i := range v.Attempts {
+		tried[v.Attempts[i].Provider] = true
+	}
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		what, st := "its turn did not come", dim
+		switch {
+		case c.Skipped != "":
+			what, st = "skipped: "+out(c.Skipped), warn
+		case tried[c.Provider]:
+			what, st = "attempted", normal
+		}
+		g = append(g, []span{{out(c.Provider), normal}, {text.Rate(c.Weight), normal}, {percent(c.Share), normal}, {what, st}, {out(c.Model), normal}})
+	}
+	if len(v.Candidates) == 0 {
+		g = [][]span{{{"none", dim}}}
+	}
+	rows = append(rows, grid(g)...)
+	rows = append(rows, nil, styled(accent, " ATTEMPTS"))
+	g = [][]span{heads("PROVIDER", "CAPABILITY", "CLASS", "HTTP", "1ST OUTPUT", "TOOK", "DETAIL")}
+	for i := range v.Attempts {
+		a := &v.Attempts[i]
+		st := bad
+		if a.Class == "ok" {
+			st = good
+		}
+		d := strings.TrimSpace(a.Code + " " + a.Detail)
+		if a.UpstreamRequestID != "" {
+			d = strings.TrimSpace(d + " (its id " + a.UpstreamRequestID + ")")
+		}
+		g = append(g, []span{
+			{out(a.Provider), normal}, {out(a.Capability), normal}, {out(a.Class), st}, {strconv.Itoa(a.Status), normal},
+			{text.Milliseconds(a.FirstOutputMS), normal}, {text.Seconds(a.DurationMS / 1000), normal}, {out(d), normal},
+		})
+	}
+	if len(v.Attempts) == 0 {
+		g = [][]span{{{"none: nobody was asked", dim}}}
+	}
+	return append(rows, grid(g)...)
+}
+
+// helpBody is every key, and what the states of a number look like.
+func (m *model) helpBody(w int) []row {
+	var rows []row
+	d, now := m.d()
+	if s := d.state.Value(); s != nil {
+		for _, n := range text.Notices(s, d.clock(now)) {
+			rows = append(rows, entry(n.Word, m.th.outside(n.Text), w, warn)...)
+		}
+		if len(rows) > 0 {
+			rows = append(rows, nil)
+		}
+	}
+	last := ""
+	for _, k := range Keys() {
+		if k.Screens != last {
+			rows = append(rows, styled(accent, " "+k.Screens))
+			last = k.Screens
+		}
+		st := normal
+		off := ""
+		for i := range table {
+			if b := &table[i]; b.long == k.Does && b.off != nil && b.on.has(m.under()) {
+				if off = b.off(m); off != "" {
+					st, off = dim, " (off: "+off+")"
+				}
+			}
+		}
+		rows = append(rows, entry("  "+k.Keys, k.Does+off, w, st)...)
+	}
+	rows = append(rows, nil, styled(accent, " what a number looks like"))
+	for _, l := range []struct {
+		n    sources.Number
+		word string
+	}{
+		{sources.Number{State: sources.Value, Value: 0.004}, "measured, its sample younger than two periods; a real zero is 0.0%"},
+		{sources.Number{State: sources.Ageing, Value: 0.004, Age: 5 * time.Second, Dim: true}, "two to three periods old, or its source does not answer: with its age"},
+		{sources.Number{State: sources.Unknown}, "its source does not answer, or it is older than three periods; the last value is in the detail view"},
+		{sources.Number{State: sources.None}, "the source answered and has no such number"},
+		{sources.Number{State: sources.Idle}, "no requests, so nothing to measure"},
+		{sources.Number{State: sources.Waiting}, "the first answer is not there yet"},
+	} {
+		rows = append(rows, entry("  "+m.number(l.n, text.Percent), l.word, w, numberStyle(l.n, normal))...)
+	}
+	return append(rows, entry("  (100%)", "a share as it was last known", w, warn)...)
+}
+
+// under is the screen that `?` was opened over.
+func (m *model) under() screen {
+	if n := len(m.stack); m.screen == help && n > 0 {
+		return m.stack[n-1]
+	}
+	return m.screen
+}

@@ -1,0 +1,157 @@
+package ui
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// steps are the shares there are, in percent.
+var steps = []int{0, 5, 25, 75, 100}
+
+// nextStep and prevStep are the steps above and below a share; -1 if none.
+func nextStep(share int) int {
+	for _, s := range steps {
+		if s > share {
+			return s
+		}
+	}
+	return -1
+}
+
+func prevStep(share int) int {
+	for _, s := range slices.Backward(steps) {
+		if s < share {
+			return s
+		}
+	}
+	return -1
+}
+
+func (m *model) noRaise() string {
+	u := m.current()
+	switch {
+	case m.noWrite() != "":
+		return m.noWrite()
+	case u == nil:
+		return "there is no upstream under the cursor"
+	case nextStep(u.Share) < 0:
+		return m.th.outside(u.Name) + " has all of its traffic already"
+	}
+	return ""
+}
+
+func (m *model) noLower() string {
+	u := m.current()
+	switch {
+	case m.noWrite() != "":
+		return m.noWrite()
+	case u == nil:
+		return "there is no upstream under the cursor"
+	case prevStep(u.Share) < 0:
+		return m.th.outside(u.Name) + " has nothing left to take away"
+	}
+	return ""
+}
+
+// step opens the dialog for the next step up or down of the current upstream.
+func (m *model) step(up bool) {
+	u := m.current()
+	to := prevStep(u.Share)
+	if up {
+		to = nextStep(u.Share)
+	}
+	m.openDialog(u, to)
+}
+
+// undoFor is how long a change is offered to be put back.
+const undoFor = time.Hour
+
+// undoing is a change that `u` would put back.
+type undoing struct {
+	upstream string
+	share    int
+	// restore is the gateway's own way back, which needs no step and no gate:
+	// of one's own lowering of the last minutes.
+	restore bool
+	event   *api.Event // the change; nil if it is not among those known
+}
+
+// undoable finds what `u` puts back: the lowering of the upstream under the
+// cursor if it can be restored, else the newest change of a share by a person.
+// why says why there is none.
+func (m *model) undoable() (undoing, string) {
+	s := m.live.state.Value()
+	if s == nil {
+		return undoing{}, "the gateway has not answered yet"
+	}
+	now := m.live.clock(m.now)
+	restorable := func(u *api.Upstream) bool {
+		return u != nil && u.Undo != nil && u.Undo.By == s.You.Name && now.Before(u.Undo.Until)
+	}
+	if u := m.current(); restorable(u) {
+		return undoing{upstream: u.Name, share: u.Undo.Share, restore: true, event: m.lastStep(u)}, ""
+	}
+	for i := range m.live.changes {
+		e := &m.live.changes[i]
+		if e.Event != text.KindStep || e.By == "" || e.By == "auto" {
+			continue
+		}
+		u := m.live.upstream(e.Provider)
+		name := m.th.outside(e.Provider)
+		from, err := strconv.Atoi(e.From)
+		switch {
+		case u == nil:
+			return undoing{}, name + ", changed last, is no longer configured"
+		case now.Sub(e.Time) > undoFor:
+			return undoing{}, "the last change is " + text.Age(now.Sub(e.Time)) + " old: use < or >"
+		case e.Revision != u.Revision:
+			return undoing{}, name + " changed again since its last known change"
+		case restorable(u):
+			return undoing{upstream: u.Name, share: u.Undo.Share, restore: true, event: e}, ""
+		case err != nil || !slices.Contains(steps, from):
+			return undoing{}, "it is not known what " + name + " had before"
+		case from == u.Share:
+			return undoing{}, name + " has that share already"
+		}
+		return undoing{upstream: u.Name, share: from, event: e}, ""
+	}
+	return undoing{}, "nobody changed a share lately"
+}
+
+// lastStep is the change that made u's share what it is; nil if not known.
+func (m *model) lastStep(u *api.Upstream) *api.Event {
+	for i := range m.live.changes {
+		if e := &m.live.changes[i]; e.Event == text.KindStep && e.Provider == u.Name && e.Revision == u.Revision {
+			return e
+		}
+	}
+	return nil
+}
+
+func (m *model) noUndo() string {
+	if why := m.noWrite(); why != "" {
+		return why
+	}
+	_, why := m.undoable()
+	return why
+}
+
+func (m *model) undo() {
+	w, _ := m.undoable()
+	m.openDialog(m.live.upstream(w.upstream), w.share)
+	m.dialog.undo = true
+	m.dialog.restore = w.restore
+	if w.event != nil {
+		e := *w.event
+		m.dialog.undoes = &e
+	}
+	m.dialog.focusNeeded(m)
+}
+
+// whole is what may be believed of the live state as a whole.
+func (m *model) whole() sources.Number { return m.live.state.Whole(m.now) }

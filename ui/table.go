@@ -1,0 +1,194 @@
+package ui
+
+import (
+	"strconv"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// cells are what the table says of one upstream.
+type cells struct {
+	name                                       string
+	breaker, since, share, live, rps, err, p95 span
+}
+
+// cells are read anew for each frame: ages and times to come move.
+func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells {
+	f, clock := &d.state, d.clock(now)
+	c := cells{name: m.th.outside(u.Name)}
+	whole := f.Whole(now)
+	fresh := whole.State == sources.Value
+	w := text.Worst(u.Breakers)
+	switch {
+	case whole.State == sources.Unknown:
+		c.breaker, c.since = span{"??", warn}, span{text.Age(whole.Age), warn}
+	case w == nil:
+		c.breaker, c.since = span{"none", dim}, span{"none", dim}
+	default:
+		st := [...]style{good, warn, warn, bad}[text.Severity(w)]
+		if !fresh && st == good {
+			st = dim // what is stale is never green
+		}
+		s := text.Breaker(w, clock)
+		if short {
+			s = text.BreakerShort(w, clock)
+		}
+		c.breaker, c.since = span{s, st}, span{text.Age(clock.Sub(w.Since)), normal}
+	}
+	c.share = span{percent(u.Share), normal}
+	switch {
+	case whole.State == sources.Unknown:
+		c.share = span{"(" + percent(u.Share) + ")", warn}
+	case u.Unsynced:
+		c.share = span{percent(u.Share) + "!", warn}
+	case u.Share < 100:
+		c.share.style = strong
+	}
+	live := f.Number(u.Live, now)
+	c.live = m.num(live, text.Percent, normal)
+	if live.State == sources.None && len(u.PrimaryOf) == 0 {
+		c.live = span{"spare", dim}
+	}
+	if s, ok := m.settling[u.Name]; ok && s.share == u.Share && whole.State != sources.Unknown {
+		c.live.text += " ... " + text.Age(sources.Elapsed(s.since, m.now))
+		c.live.style = accent
+	}
+	c.rps = m.num(f.Number(u.RPS, now), text.Rate, normal)
+	e := f.Number(u.ErrorRatio, now)
+	c.err = m.num(e, text.Percent, hurt(e))
+	c.p95 = m.num(f.Number(u.FirstOutputP95, now), text.Seconds, normal)
+	return c
+}
+
+// column is one of the table: its head, how it is read, and its width.
+type column struct {
+	head string
+	of   func(*cells) span
+	w    int
+}
+
+// columnsFor are the columns right of BREAKER and those beside it, by the
+// width of the window: P95, REQ/S and FOR go first, UPSTREAM, BREAKER, SHARE
+// and LIVE never.
+func columnsFor(w int) (since bool, cs []column) {
+	share := column{head: "SHARE", of: func(c *cells) span { return c.share }}
+	live := column{head: "LIVE", of: func(c *cells) span { return c.live }}
+	rps := column{head: "REQ/S", of: func(c *cells) span { return c.rps }}
+	err := column{head: "ERR", of: func(c *cells) span { return c.err }}
+	p95 := column{head: "P95", of: func(c *cells) span { return c.p95 }}
+	switch {
+	case w >= wide:
+		return true, []column{share, live, rps, err, p95}
+	case w >= narrow:
+		return false, []column{share, live, rps, err}
+	case w >= 56:
+		return false, []column{share, live, err}
+	}
+	return false, []column{share, live}
+}
+
+// table is the upstreams' table: a header and n rows, the one under the cursor
+// among them.
+func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int) []row {
+	if len(us) == 0 {
+		return []row{styled(dim, "   UPSTREAM"), m.noUpstreams(d, now, all)}
+	}
+	at := m.row(us)
+	top := clamp(at-n/2, 0, max(len(us)-n, 0))
+	end := min(top+n, len(us))
+	short := w < 64
+	rows := make([]cells, 0, end-top)
+	nameW, breakerW, sinceW := 8, 7, 3
+	since, cs := columnsFor(w)
+	for i := range cs {
+		cs[i].w = max(len(cs[i].head), 5)
+	}
+	for _, u := range us[top:end] {
+		c := m.cells(u, d, now, short)
+		rows = append(rows, c)
+		nameW, breakerW, sinceW = max(nameW, width(c.name)), max(breakerW, width(c.breaker.text)), max(sinceW, width(c.since.text))
+		for i := range cs {
+			cs[i].w = max(cs[i].w, width(cs[i].of(&c).text))
+		}
+	}
+	gap := 2
+	if w < narrow {
+		gap = 1
+	}
+	// What the numbers need is theirs; name and breaker share the rest.
+	rest := w - 3 - gap
+	if since {
+		rest -= sinceW + gap
+	}
+	for i := range cs {
+		cs[i].w = min(cs[i].w, 14)
+		rest -= cs[i].w + gap
+	}
+	if nameW+breakerW > rest {
+		breakerW = min(breakerW, max(rest-min(nameW, 20), rest*2/5, 8))
+		nameW = max(rest-breakerW, 5)
+	}
+	head := "UPSTREAM"
+	if n < len(us) {
+		head += " " + strconv.Itoa(top+1) + "-" + strconv.Itoa(end) + "/" + strconv.Itoa(len(us))
+		if b := notClosed(us[:top]) + notClosed(us[end:]); b > 0 {
+			head += ", " + strconv.Itoa(b) + " more not closed"
+		}
+	}
+	pad := spaces(gap)
+	h := row{{"   ", normal}, {left(head, nameW, m.gl.cut) + pad + left("BREAKER", breakerW, m.gl.cut), dim}}
+	if n < len(us) && width(head) > nameW {
+		// Where one is matters more than the head of the column beside.
+		h = row{{"   ", normal}, {left(head, nameW+gap+breakerW, m.gl.cut), dim}}
+	}
+	if since {
+		h = h.add(dim, pad+right("FOR", sinceW, m.gl.cut))
+	}
+	for _, c := range cs {
+		h = h.add(dim, pad+right(c.head, c.w, m.gl.cut))
+	}
+	out := []row{h}
+	for i := range rows {
+		c := &rows[i]
+		mark, st := "   ", normal
+		if top+i == at {
+			mark, st = " > ", strong
+		}
+		r := row{{mark, accent}, {left(cutMiddle(c.name, nameW, m.gl.cut), nameW, m.gl.cut), st}, {pad + left(c.breaker.text, breakerW, m.gl.cut), c.breaker.style}}
+		if since {
+			r = r.add(c.since.style, pad+right(c.since.text, sinceW, m.gl.cut))
+		}
+		for _, col := range cs {
+			v := col.of(c)
+			r = r.add(v.style, pad+right(v.text, col.w, m.gl.cut))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func notClosed(us []*api.Upstream) int {
+	n := 0
+	for _, u := range us {
+		if w := text.Worst(u.Breakers); w != nil && text.Severity(w) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// noUpstreams says why the table is empty.
+func (m *model) noUpstreams(d *data, now time.Time, all int) row {
+	switch {
+	case all > 0:
+		return styled(warn, "   none of "+strconv.Itoa(all)+" matches the filter; esc clears it")
+	case d.state.Value() != nil:
+		return styled(dim, "   no upstream is configured: name one under upstreams in the configuration")
+	case d.state.Failing(now):
+		return styled(warn, "   ?? the gateway has not answered yet; this screen waits and asks again")
+	}
+	return styled(dim, "   ... waiting for the first answer")
+}

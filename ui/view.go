@@ -1,0 +1,389 @@
+package ui
+
+import (
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"failback/sources"
+	"failback/ui/text"
+)
+
+const (
+	tinyWidth, tinyHeight = 40, 12
+	narrow                = 80
+	wide                  = 100
+)
+
+// tiny reports whether the window is too small for more than who and how.
+func (m *model) tiny() bool { return m.width < tinyWidth || m.height < tinyHeight }
+
+// View draws the frame.
+func (m *model) View() tea.View {
+	var v tea.View
+	v.AltScreen = true
+	if m.panicInView {
+		panic("test panic in View")
+	}
+	rows, cur := m.frame()
+	var b strings.Builder
+	b.Grow(len(rows) * (m.width + 32))
+	for i, r := range rows {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		m.th.row(&b, r)
+	}
+	v.Content = b.String()
+	if cur != nil {
+		v.Cursor = tea.NewCursor(cur.x, cur.y)
+	}
+	return v
+}
+
+// position is a cell of the window.
+type position struct{ x, y int }
+
+// frame is the whole window as rows, none wider and not more than it has.
+func (m *model) frame() ([]row, *position) {
+	w, h := m.width, m.height
+	if w <= 0 || h <= 0 {
+		return nil, nil
+	}
+	if m.tiny() {
+		return m.clamp(m.tinyRows()), nil
+	}
+	rows := []row{m.identity(w), m.freshness(w)}
+	rows = append(rows, m.banners(w, m.bannerRoom())...)
+	room := h - len(rows) - 2
+	var body []row
+	var cur *position
+	if m.screen == overview {
+		body = m.overview(w, room)
+	} else {
+		body = m.bodyWindow(w, room)
+	}
+	for len(body) < room {
+		body = append(body, nil)
+	}
+	rows = append(rows, body[:room]...)
+	last := m.message.row()
+	if m.typing {
+		var x int
+		last, x = m.filterLine(w)
+		cur = &position{x, h - 1}
+	}
+	rows = append(rows, m.helpLine(w), last)
+	switch {
+	case m.leaving != nil:
+		title, body := m.leaving.box(m)
+		rows = m.overlay(rows, m.box(title, body, min(w, 78)))
+		cur = nil
+	case m.dialog != nil:
+		rows, cur = m.dialog.draw(m, rows)
+	}
+	return m.clamp(rows), cur
+}
+
+func (m *model) clamp(rows []row) []row {
+	if len(rows) > m.height {
+		rows = rows[:m.height]
+	}
+	for i := range rows {
+		rows[i] = rows[i].fit(m.width, m.gl.cut)
+	}
+	return rows
+}
+
+func (s message) row() row {
+	if s.text == "" {
+		return nil
+	}
+	return row{{" ", normal}, {s.text, s.style}}
+}
+
+// rule is a line across, with a word in it if there is one.
+func (m *model) rule(w int, word string) row {
+	if word == "" {
+		return styled(dim, strings.Repeat(m.gl.rule, w))
+	}
+	word = cutRight(word, w-6, m.gl.cut)
+	return row{{strings.Repeat(m.gl.rule, 2) + " ", dim}, {word, warn}, {" " + strings.Repeat(m.gl.rule, max(w-4-width(word), 0)), dim}}
+}
+
+// number writes a number in its state.
+func (m *model) number(n sources.Number, format func(float64) string) string {
+	s := ""
+	switch n.State {
+	case sources.Waiting:
+		return "..."
+	case sources.Unknown:
+		return "??"
+	case sources.None:
+		s = "none"
+	case sources.Idle:
+		s = "idle"
+	default:
+		s = format(n.Value)
+	}
+	if n.Dim {
+		s += " " + text.Age(n.Age)
+	}
+	return s
+}
+
+// numberStyle is how a number in its state looks; st is for a fresh value.
+func numberStyle(n sources.Number, st style) style {
+	switch {
+	case n.State == sources.Unknown:
+		return warn
+	case n.State == sources.Value:
+		return st
+	}
+	return dim
+}
+
+func (m *model) num(n sources.Number, format func(float64) string, st style) span {
+	return span{m.number(n, format), numberStyle(n, st)}
+}
+
+func rateFormat(v float64) string { return text.Rate(v) }
+
+// hurt is the style of a ratio of which any is too much.
+func hurt(n sources.Number) style {
+	if n.Value > 0 {
+		return bad
+	}
+	return normal
+}
+
+// identity says where this is, whether it may write, who asks, and the time.
+func (m *model) identity(w int) row {
+	s := m.live.state.Value()
+	env, instance, scope, you := "waiting", "", "", ""
+	if s != nil {
+		env, instance, scope, you = m.th.outside(s.Environment), m.th.outside(s.Instance), m.th.outside(s.Scope), m.th.outside(s.You.Name)
+		if env == "" {
+			env = "no environment"
+		}
+	}
+	full, short, st := m.mode()
+	frozen, frozenShort := "", ""
+	if m.frozen != nil {
+		a := text.Age(sources.Elapsed(m.frozen.at, m.now))
+		frozen, frozenShort = "FROZEN "+a, "FROZEN"
+	}
+	now := m.live.clock(m.now)
+	utc := now.UTC().Format("15:04:05Z")
+	local := now.In(m.zone).Format("15:04") + " local"
+
+	build := func(parts ...span) row {
+		var r row
+		for _, p := range parts {
+			if p.text == "" {
+				continue
+			}
+			if len(r) > 0 {
+				r = r.add(normal, " ")
+			} else {
+				r = r.add(normal, " ")
+			}
+			r = append(r, p)
+		}
+		return r
+	}
+	envSpan := span{env, reversed}
+	who := ""
+	if you != "" {
+		who = "you: " + you
+	}
+	// From the richest to the barest: the first that fits.
+	tries := []row{
+		build(span{"failback", strong}, envSpan, span{instance, normal}, span{scope, dim}, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(span{"failback", strong}, envSpan, span{instance, normal}, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(span{"failback", strong}, envSpan, span{instance, normal}, span{" " + short, st}, span{frozen, reversed}, span{" " + you, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(envSpan, span{instance, normal}, span{short, st}, span{frozen, reversed}, span{you, normal}).apartAlways(row{{utc, normal}}, w),
+		build(envSpan, span{instance, normal}, span{short, st}, span{frozenShort, reversed}).apartAlways(row{{utc, normal}}, w),
+		build(envSpan, span{short, st}, span{frozenShort, reversed}).apartAlways(row{{utc, normal}}, w),
+		build(envSpan, span{short, st}, span{frozenShort, reversed}),
+		build(envSpan, span{short, st}),
+	}
+	for _, r := range tries {
+		if r.width() <= w {
+			return r
+		}
+	}
+	// A long name gives way to the mode.
+	return build(span{cutRight(env, max(w-width(short)-2, 1), m.gl.cut), reversed}, span{short, st})
+}
+
+// apartAlways is apart with both sides, whatever the width.
+func (r row) apartAlways(right row, w int) row {
+	gap := max(w-r.width()-right.width(), 2)
+	return append(r, span{spaces(gap), normal}).join(right)
+}
+
+// mode says whether anything can be written from here.
+func (m *model) mode() (full, short string, st style) {
+	s := m.live.state.Value()
+	switch {
+	case m.armed():
+		left := text.Age(m.armedUntil.Sub(m.now) + time.Second - time.Nanosecond)
+		return "ARMED " + left + " (W disarms)", "ARMED " + left, bad
+	case m.noArm() != "" && s != nil && !m.o.ReadOnly:
+		return "READ-ONLY (viewer)", "READ-ONLY", strong
+	case m.noArm() != "":
+		return "READ-ONLY", "READ-ONLY", strong
+	}
+	return "READ-ONLY (W arms)", "READ-ONLY", strong
+}
+
+// freshness says of each source whether its numbers can be trusted. It is
+// never frozen.
+func (m *model) freshness(w int) row {
+	f, now := &m.live.state, m.now
+	prefix := row{{" fresh: ", dim}, {"gateway ", normal}}
+	if w < narrow {
+		prefix = plain(" gateway ")
+	}
+	switch {
+	case f.Failing(now):
+		r := prefix.add(bad, "NO ANSWER "+text.Age(f.Silence(now)))
+		good := ", never answered"
+		if f.Value() != nil {
+			good = ", last good " + text.Clock(f.Clock().At, m.live.clock(now))
+		}
+		why := m.th.outside(sources.Why(f.Err()))
+		return first(w,
+			r.add(normal, ": "+why+good),
+			r.add(normal, good+": "+why),
+			r.add(normal, ": "+why),
+			r,
+		)
+	case f.Value() == nil:
+		return prefix.add(dim, "... "+text.Age(f.Silence(now))+", asking "+m.th.outside(m.o.Client.Target()))
+	}
+	n := f.Whole(now)
+	r := append(append(row{}, prefix...), m.num(n, func(float64) string { return text.Age(n.Age) }, normal))
+	switch n.State {
+	case sources.Value:
+		r = r.add(good, " ok")
+	default:
+		r = append(row{}, prefix...).add(dim, text.Age(n.Age)+" old")
+	}
+	if w >= narrow {
+		r = r.add(dim, " (every "+text.Age(sources.GatewayEvery)+")")
+	}
+	if skew := f.Clock().Skew(); skew.Abs() > 2*time.Second {
+		way := " ahead of"
+		if skew < 0 {
+			way = " behind"
+		}
+		r = r.add(warn, "  the gateway's clock is "+text.Age(skew.Abs())+way+" this host's")
+	}
+	return r
+}
+
+// first is the first row that fits, else the last.
+func first(w int, tries ...row) row {
+	for _, r := range tries {
+		if r.width() <= w {
+			return r
+		}
+	}
+	return tries[len(tries)-1]
+}
+
+// bannerRoom is how many rows notices may take.
+func (m *model) bannerRoom() int {
+	switch {
+	case m.height >= 28:
+		return 3
+	case m.height >= 20:
+		return 2
+	}
+	return 1
+}
+
+// banners are the notices of the whole gateway. Where there is no room for
+// all, the last row counts the others.
+func (m *model) banners(w, room int) []row {
+	d, now := m.d()
+	s := d.state.Value()
+	if s == nil {
+		return nil
+	}
+	ns := text.Notices(s, d.clock(now))
+	var rows []row
+	for i, n := range ns {
+		st := warn
+		if n.Grave {
+			st = bad
+		}
+		r := row{{" " + n.Word + " ", st}, {m.th.outside(n.Text), normal}}
+		if i == room-1 && len(ns) > room {
+			more := row{{"  +" + text.Count(uint64(len(ns)-room)) + " more: ?", warn}}
+			return append(rows, r.apart(more, w, true, m.gl.cut))
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// tinyRows are who, how and the worst, for a window that has no room for more.
+func (m *model) tinyRows() []row {
+	w := m.width
+	rows := []row{m.identity(w), m.freshness(w), m.worstRow(w)}
+	switch {
+	case m.dialog != nil:
+		rows = append(rows, styled(warn, " enlarge to answer"))
+	case m.leaving != nil:
+		rows = append(rows, plain(" l leave  esc stay"))
+	default:
+		rows = append(rows, plain(" q leaves"))
+	}
+	return append(rows, m.message.row())
+}
+
+// worstRow is the worst breaker there is.
+func (m *model) worstRow(w int) row {
+	d, now := m.d()
+	s := d.state.Value()
+	whole := d.state.Whole(now)
+	if s == nil || whole.State == sources.Unknown {
+		return styled(warn, " worst breaker "+m.number(whole, func(float64) string { return "" }))
+	}
+	name, worst, n := "", -1, 0
+	b := ""
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		wb := text.Worst(u.Breakers)
+		if wb == nil {
+			continue
+		}
+		sv := text.Severity(wb)
+		if sv > 0 {
+			n++
+		}
+		if sv > worst {
+			name, worst, b = m.th.outside(u.Name), sv, text.BreakerShort(wb, d.clock(now))
+		}
+	}
+	switch {
+	case worst < 0:
+		return plain(" no breakers")
+	case worst == 0:
+		return styled(good, " all breakers closed")
+	}
+	return row{{" " + b + " ", bad}, {cutMiddle(name, max(w-width(b)-3, 5), m.gl.cut), normal}}
+}
+
+// filterLine is the filter while it is typed, and where its cursor is.
+func (m *model) filterLine(w int) (row, int) {
+	n := m.rows()
+	head := " filter: "
+	shown, at := fieldView(m.filter, w-len(head)-14, m.th)
+	r := row{{head, accent}, {shown, normal}}
+	return r.apart(plain(text.Count(uint64(n))+" rows "), w, false, m.gl.cut), len(head) + at
+}
