@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -31,6 +32,7 @@ func runServe(in *invocation) error {
 // gateway serves, with its client address, until the gateway ends.
 func (in *invocation) serve(load func(context.Context) (*config.Config, error), banner func() string, during func(ctx context.Context, url string) error) error {
 	log := &logger{w: in.err}
+	stdlog.SetOutput(io.Discard) // net/http quotes upstreams' bytes on it
 	g := gateway.New(gateway.Options{
 		Load: load, Version: programVersion(), Instance: in.instance, Stdout: in.out, Log: log.print, Banner: banner,
 	})

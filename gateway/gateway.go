@@ -136,7 +136,7 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o750); err != nil {
 		return fmt.Errorf("data_dir: %w", err)
 	}
-	if err := g.openRooms(ctx, cfg); err != nil {
+	if err := g.openRooms(cfg); err != nil {
 		return err
 	}
 	if err := g.openOperator(cfg); err != nil {
@@ -148,7 +148,7 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 }
 
 // openRooms builds everything that stands between a request and an upstream.
-func (g *Gateway) openRooms(ctx context.Context, cfg *config.Config) error {
+func (g *Gateway) openRooms(cfg *config.Config) error {
 	log, err := telemetry.NewLog(telemetry.LogOptions{
 		Target:   cfg.Telemetry.DecisionLog,
 		Stdout:   g.o.Stdout,
@@ -178,17 +178,13 @@ func (g *Gateway) openRooms(ctx context.Context, cfg *config.Config) error {
 		Bindings: router.NewBindings(),
 		Alarm:    g.alarm,
 	}
-	s, err := g.setupFrom(ctx, cfg)
-	if err != nil {
-		return err
-	}
 	g.onStop(func(context.Context) error {
 		for _, k := range g.kept {
 			k.client.Close()
 		}
 		return nil
 	})
-	g.install(s)
+	g.install(g.setupFrom(cfg))
 	return nil
 }
 

@@ -29,10 +29,6 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 	old := g.setup.Load()
 	g.seen.Store(g.fingerprint(ctx))
 	cfg, err := g.o.Load(ctx)
-	var s *setup
-	if err == nil {
-		s, err = g.setupFrom(ctx, cfg)
-	}
 	if err != nil {
 		g.reloads.failed(err)
 		g.event(decision.Event{
@@ -54,7 +50,7 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 			restart = append(restart, c.Key)
 		}
 	}
-	g.install(s)
+	g.install(g.setupFrom(cfg))
 	g.book.ClearAll()
 	g.reloads.succeeded(restart)
 	g.event(decision.Event{

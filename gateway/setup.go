@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +50,9 @@ const inflightShare = 4
 const drainShare = 8
 
 // setupFrom makes cfg ready. Upstreams whose name is known keep their state:
-// connections, limits, cooling keys and, in the breakers, buckets.
-func (g *Gateway) setupFrom(ctx context.Context, cfg *config.Config) (*setup, error) {
+// connections, limits, cooling keys and, in the breakers, buckets. It cannot
+// fail: what can be wrong with a configuration, Load has found.
+func (g *Gateway) setupFrom(cfg *config.Config) *setup {
 	s := &setup{
 		cfg:             cfg,
 		loadedAt:        time.Now(),
@@ -63,19 +62,8 @@ func (g *Gateway) setupFrom(ctx context.Context, cfg *config.Config) (*setup, er
 		maxInflight:     int64(cfg.MaxInflight),
 		maxRequestBytes: cfg.MaxRequestBytes,
 	}
-	secrets := make(map[string][]string, len(cfg.Upstreams))
 	for _, u := range cfg.Upstreams {
-		for i, key := range u.Keys {
-			value, err := key.Read(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("upstream %s, key %d: %w", u.Name, i+1, err)
-			}
-			secrets[u.Name] = append(secrets[u.Name], value)
-		}
-	}
-	// Nothing can fail from here on.
-	for _, u := range cfg.Upstreams {
-		s.upstreams[u.Name] = g.upstream(u, secrets[u.Name])
+		s.upstreams[u.Name] = g.upstream(u)
 		g.breakers.Configure(u.Name, u.Region, capabilitiesOf(cfg, u.Name), breakerSettings(u))
 	}
 	for _, t := range cfg.Tasks {
@@ -85,7 +73,7 @@ func (g *Gateway) setupFrom(ctx context.Context, cfg *config.Config) (*setup, er
 	s.unnamed.Name = decision.TaskUnnamed
 	s.other = policy.Task{Name: decision.TaskOther, Fallback: policy.Never, OnUnavailable: s.unnamed.OnUnavailable}
 	s.plan = g.planFrom(cfg, s)
-	return s, nil
+	return s
 }
 
 func (g *Gateway) planFrom(cfg *config.Config, s *setup) *router.Plan {
@@ -128,7 +116,11 @@ func (g *Gateway) planFrom(cfg *config.Config, s *setup) *router.Plan {
 }
 
 // upstream returns the upstream of that name with u's settings.
-func (g *Gateway) upstream(u config.Upstream, keys []string) *router.Upstream {
+func (g *Gateway) upstream(u config.Upstream) *router.Upstream {
+	keys := make([]string, 0, len(u.Keys))
+	for _, k := range u.Keys {
+		keys = append(keys, k.Value())
+	}
 	settings := upstream.Settings{
 		Name:        u.Name,
 		Region:      u.Region,

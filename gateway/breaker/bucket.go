@@ -3,6 +3,7 @@ package breaker
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"failback/gateway/decision"
@@ -253,12 +254,12 @@ func (b *bucket) post(from, reason, by string) {
 	if by == "" {
 		by = "auto"
 	}
-	detail := b.detail
+	var detail string
+	if b.state == &b.open {
+		detail = b.detail // it tells of the opening, and of nothing that came after
+	}
 	if b.u.settings.Shadow && b.forced.to == "" {
-		detail = "shadow, not enforced"
-		if b.detail != "" {
-			detail += ": " + b.detail
-		}
+		detail = strings.TrimSuffix("shadow, not enforced: "+detail, ": ")
 	}
 	b.u.post(decision.Event{
 		Kind:       decision.KindBreakerTransition,
