@@ -89,8 +89,8 @@ func EventLine(e decision.Event) api.Event {
 	}
 }
 
-// ms is d in milliseconds, exact to the microsecond.
-func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond).Microseconds()) / 1000 }
+// ms is d in milliseconds, cut to the microsecond.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func msIf(d time.Duration, known bool) *float64 {
 	if !known {

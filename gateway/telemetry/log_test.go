@@ -212,7 +212,15 @@ func TestLogGoesOnAfterFailure(t *testing.T) {
 		pass(pauseMost)
 		synctest.Wait()
 		equal(t, r.ids(t), upTo(0, 5))
-		if s := l.Stats(); s.Written != 6 || s.Error != "" || s.Dropped != 0 {
+		// The next failure is a new one: tried again soon.
+		r.set(syscall.ENOSPC, 0)
+		l.Decision(numbered(6))
+		synctest.Wait()
+		r.set(nil, 0)
+		pass(pauseFirst)
+		synctest.Wait()
+		equal(t, r.ids(t), upTo(0, 6))
+		if s := l.Stats(); s.Written != 7 || s.Error != "" || s.Dropped != 0 {
 			t.Errorf("stats %+v", s)
 		}
 		closeLog(t, l)
@@ -272,8 +280,30 @@ func TestLogCloseWaitsForSink(t *testing.T) {
 		go func() { ended <- l.Close(t.Context()) }()
 		pass(time.Second)
 		r.set(nil, 0)
+		before := time.Now()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+		if waited := time.Since(before); waited > pauseFirst {
+			t.Errorf("waited %v", waited)
+		}
+		equal(t, r.ids(t), upTo(0, 0))
+	})
+}
+
+// A sink that is well again by then does not keep Close waiting.
+func TestLogCloseTriesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(reader)
+		r.set(syscall.ENOSPC, 0)
+		l := newLog(t, LogOptions{Target: ToStdout, Stdout: r})
+		l.Decision(numbered(0))
+		pass(time.Minute + time.Second)
+		r.set(nil, 0)
+		before := time.Now()
+		closeLog(t, l)
+		if waited := time.Since(before); waited != 0 {
+			t.Errorf("waited %v", waited)
 		}
 		equal(t, r.ids(t), upTo(0, 0))
 	})

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -339,6 +340,53 @@ func TestResetRemovesWhatIsLost(t *testing.T) {
 	}
 	if v := got[`ai_model_requests_total{model="sonnet",outcome="completed",provider="a",route="primary"}`]; v != 1 {
 		t.Errorf("what stayed all along is at %v", v)
+	}
+}
+
+// A series that nobody foresaw leaves like any other.
+func TestResetRemovesWhatNobodyForesaw(t *testing.T) {
+	m, reg := newMetrics(t)
+	before := scraped(t, reg)
+	human := func(model, provider string) {
+		m.Decision(&decision.Decision{Model: model, Selected: provider, Primary: provider, Task: "summary", Route: decision.RoutePrimary, Status: decision.Human, Reason: decision.Store})
+	}
+	human("sonnet", "a")
+	human("sonnet", "c")
+	human("embed", "c")
+	m.Decision(&decision.Decision{Model: "sonnet", Status: decision.Rejected, Attempts: []decision.Attempt{
+		{Provider: "a", Capability: decision.Embeddings, Outcome: decision.Outcome{Class: decision.OK}},
+	}})
+	m.Reset(testTopology())
+	for _, series := range []string{
+		`ai_model_requests_total{model="sonnet",outcome="human",provider="c",route="primary"}`,
+		`ai_model_requests_total{model="embed",outcome="human",provider="c",route="primary"}`,
+		`ai_model_attempts_total{capability="embeddings",class="ok",provider="a",region="us"}`,
+	} {
+		if v := scraped(t, reg)[series]; v != 1 {
+			t.Errorf("%s is %v after a reload that changed nothing", series, v)
+		}
+	}
+
+	changed := testTopology()
+	changed.Upstreams[0].Region = "us-east-1"
+	changed.Models[0].Candidates = changed.Models[0].Candidates[:2] // c is still there, and not of sonnet
+	m.Reset(changed)
+	var left []string
+	for series := range scraped(t, reg) {
+		_, foreseen := before[series]
+		if !foreseen && strings.Contains(series, `"human"`) || strings.Contains(series, `capability="embeddings"`) && strings.Contains(series, `provider="a"`) {
+			left = append(left, series)
+		}
+	}
+	slices.Sort(left)
+	want := []string{
+		`ai_model_requests_total{model="embed",outcome="human",provider="c",route="primary"}`,
+		`ai_model_requests_total{model="sonnet",outcome="human",provider="a",route="primary"}`,
+		`ai_workflow_duration_seconds_count{outcome="human",route="primary"}`,
+		`ai_workflow_duration_seconds_sum{outcome="human",route="primary"}`,
+	}
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -75,6 +75,14 @@ func TestDurationsForget(t *testing.T) {
 	if _, ok := d.quantile(100, 0.95); ok {
 		t.Error("a quantile of what is over a minute old")
 	}
+	// Nobody asked in between: the slot of a minute ago is not mixed in.
+	for range 100 {
+		d.add(600, 10*time.Second)
+	}
+	d.add(660, 100*time.Millisecond)
+	if got, _ := d.quantile(660, 0.95); got > 0.2 {
+		t.Errorf("a minute later: %v", got)
+	}
 	d.add(1000, -time.Second)
 	d.add(1000, 24*time.Hour)
 	if got, ok := d.quantile(1000, 1); !ok || got < 1800 {
