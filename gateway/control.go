@@ -70,6 +70,12 @@ func (g *Gateway) shareError(name string, err error) error {
 	if e, ok := errors.AsType[*traffic.InvalidError](err); ok {
 		return &api.Error{Code: api.CodeInvalid, Message: e.Error()}
 	}
+	if e, ok := errors.AsType[*traffic.WriteError](err); ok {
+		return &api.Error{
+			Code: api.CodeFailed, Message: e.Error(), Hint: "nothing changed; a lowering goes through all the same",
+			Upstream: g.upstreamState(name),
+		}
+	}
 	return err
 }
 

@@ -52,6 +52,7 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 	}
 	g.install(g.setupFrom(cfg))
 	g.book.ClearAll()
+	g.log.Reopen()
 	g.reloads.succeeded(restart)
 	g.event(decision.Event{
 		Kind: decision.KindConfigReload, By: by, Action: "reload", Result: "ok",

@@ -269,9 +269,12 @@ func (v *view) otherFor(name, model, task string) (*router.Candidate, decision.R
 // topology tells the metrics which label values there can be.
 func topology(s *setup) telemetry.Topology {
 	t := telemetry.Topology{DefaultTaskStays: s.unnamed.Fallback == policy.Never}
+	for _, tr := range breaker.Transitions {
+		t.Transitions = append(t.Transitions, telemetry.Transition(tr))
+	}
 	for _, u := range s.cfg.Upstreams {
 		t.Upstreams = append(t.Upstreams, telemetry.TopologyUpstream{
-			Name: u.Name, Region: u.Region, Capabilities: capabilitiesOf(s.cfg, u.Name),
+			Name: u.Name, Region: u.Region, Dialect: u.Dialect, Capabilities: capabilitiesOf(s.cfg, u.Name),
 		})
 	}
 	for _, name := range s.modelNames {

@@ -67,6 +67,7 @@ func referenceTable() string {
 func TestEveryKeyIsExplained(t *testing.T) {
 	restart := map[string]string{
 		"listen": "restart", "data_dir": "restart", "operator.listen": "restart", "store": "restart", "store.nats": "restart",
+		"telemetry.decision_log": "restart", "telemetry.sample": "restart",
 		"tls": "restart to turn it on or off", "operator.tls": "restart to turn it on or off",
 	}
 	seen := map[string]bool{}
