@@ -11,8 +11,9 @@ import (
 )
 
 func (m *model) noCopy() string {
-	if m.rowText() == "" {
-		return "there is no row"
+	switch m.screen {
+	case overview, changes, decisions:
+		return m.noRow()
 	}
 	return ""
 }

@@ -281,6 +281,12 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case "shift+tab":
 		d.turn(&a, -1)
 		return nil
+	case "pgdown":
+		d.scroll++
+		return nil
+	case "pgup":
+		d.scroll = max(d.scroll-1, 0)
+		return nil
 	}
 	if d.focus != noField {
 		switch s {

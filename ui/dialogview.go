@@ -61,7 +61,7 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	if live.State == sources.None && len(u.PrimaryOf) == 0 {
 		now = "share " + percent(u.Share) + ", spare"
 	}
-	rest := "the rest on " + list2(u.Elsewhere, "nobody", out) + "  rev " + strconv.FormatUint(u.Revision, 10)
+	rest := list2(u.Elsewhere, "nobody else may take the rest", func(s string) string { return "the rest on " + out(s) }) + "  rev " + strconv.FormatUint(u.Revision, 10)
 	top = append(top, row{{"now     ", dim}, {now, numberStyle(live, normal)}}.apart(plain(rest), inner, false, m.gl.cut))
 	top = append(top, row{{"after   ", dim}, {"share " + percent(d.to), strong}})
 
@@ -137,12 +137,12 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 		}
 		end = append(end, said...)
 	}
-	end = append(end, d.answer(m, a))
+	end = append(end, d.answer(m, a, inner))
 	return top, middle, end, cursor
 }
 
 // answer is the last line: what y does now, or why it does nothing.
-func (d *dialog) answer(m *model, a *assessment) row {
+func (d *dialog) answer(m *model, a *assessment, inner int) row {
 	yes := "lower to " + percent(d.to)
 	switch {
 	case d.undo:
@@ -165,7 +165,8 @@ func (d *dialog) answer(m *model, a *assessment) row {
 	case why != "":
 		return row{{"y is off: " + why, dim}, {"    esc", accent}, {" change nothing", normal}}
 	}
-	return row{{"y", accent}, {"  " + yes + "          ", strong}, {"n or esc", accent}, {"  change nothing          (enter does not)", normal}}
+	r := row{{"y", accent}, {"  " + yes + "      ", strong}, {"n or esc", accent}, {"  change nothing", normal}}
+	return r.apart(styled(dim, "(enter does not)"), inner, false, m.gl.cut)
 }
 
 // draw lays the dialog over rows and says where the cursor is.
@@ -187,7 +188,7 @@ func (d *dialog) draw(m *model, rows []row) ([]row, *position) {
 	if n := max(room-len(top)-len(end), 1); len(middle) > n {
 		d.scroll = clamp(d.scroll, 0, len(middle)-n)
 		end = append([]row{}, end...)
-		more := strconv.Itoa(d.scroll+1) + "-" + strconv.Itoa(d.scroll+n) + " of " + strconv.Itoa(len(middle)) + ", up/down"
+		more := strconv.Itoa(d.scroll+1) + "-" + strconv.Itoa(d.scroll+n) + " of " + strconv.Itoa(len(middle)) + ", pgdn"
 		middle = append([]row{}, middle[d.scroll:d.scroll+n]...)
 		middle[n-1] = middle[n-1].apart(styled(dim, more), inner, n > 1, m.gl.cut)
 	}

@@ -49,6 +49,9 @@ type binding struct {
 	// 1 first; 0 has none.
 	rank int
 	long string // for ? and the documentation
+	// hide leaves it out of the help line while it is off: dimmed, it would only
+	// take the place of one that works.
+	hide bool
 	// off says why the key does nothing now, empty if it works; nil: it always does.
 	off func(*model) string
 	do  func(*model) tea.Cmd
@@ -61,6 +64,7 @@ func bind(keys []string, show, short, long string) binding {
 func (b binding) at(o on) binding                      { b.on = o; return b }
 func (b binding) line(rank int) binding                { b.rank = rank; return b }
 func (b binding) unless(f func(*model) string) binding { b.off = f; return b }
+func (b binding) hidden() binding                      { b.hide = true; return b }
 func (b binding) does(f func(*model) tea.Cmd) binding  { b.do = f; return b }
 func act(f func(*model)) func(*model) tea.Cmd {
 	return func(m *model) tea.Cmd { f(m); return nil }
@@ -86,21 +90,21 @@ func keyTable() []binding {
 		bind([]string{"ctrl+d", "pgdown"}, "ctrl+d", "", "down half a page").does(act(func(m *model) { m.move(m.half()) })),
 		bind([]string{"ctrl+u", "pgup"}, "ctrl+u", "", "up half a page").does(act(func(m *model) { m.move(-m.half()) })),
 		bind([]string{"enter"}, "enter", "detail", "open the row: an upstream with all its buckets, a change, a decision").at(lists).line(4).unless((*model).noRow).does(act((*model).open)),
-		bind([]string{"esc"}, "esc", "back", "one level back: clears a filter, closes what is open; never leaves").line(5).unless((*model).noBack).does(act((*model).back)),
+		bind([]string{"esc"}, "esc", "back", "one level back: clears a filter, closes what is open; never leaves").line(5).unless((*model).noBack).hidden().does(act((*model).back)),
 		bind([]string{">"}, ">", "up", "give the upstream its next share: opens a dialog").at(at(overview, detail)).line(6).unless((*model).noRaise).does(act(func(m *model) { m.step(true) })),
 		bind([]string{"<"}, "<", "down", "lower the upstream's share: opens a dialog").at(at(overview, detail)).line(7).unless((*model).noLower).does(act(func(m *model) { m.step(false) })),
 		bind([]string{"u"}, "u", "put back", "put back the last change of a share: opens a dialog").at(at(overview, detail, changes)).line(8).unless((*model).noUndo).does(act((*model).undo)),
 		bind([]string{"W"}, "W", "arm", "arm writing for 15 minutes, or disarm").line(9).unless((*model).noArm).does(act((*model).arm)),
-		bind([]string{"o"}, "o", "overview", "the first screen").line(13).unless((*model).onOverview).does(act((*model).home)),
-		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(10).unless(func(m *model) string { return m.already(changes) }).does(act(func(m *model) { m.enter(changes) })),
-		bind([]string{"d"}, "d", "decisions", "route decisions, each with its candidates and attempts").line(11).unless(func(m *model) string { return m.already(decisions) }).does(func(m *model) tea.Cmd { m.enter(decisions); return m.askDecisions() }),
+		bind([]string{"o"}, "o", "overview", "the first screen").line(13).unless((*model).onOverview).hidden().does(act((*model).home)),
+		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(10).unless(func(m *model) string { return m.already(changes) }).hidden().does(act(func(m *model) { m.enter(changes) })),
+		bind([]string{"d"}, "d", "decisions", "route decisions, each with its candidates and attempts").line(11).unless(func(m *model) string { return m.already(decisions) }).hidden().does(func(m *model) tea.Cmd { m.enter(decisions); return m.askDecisions() }),
 		bind([]string{"/"}, "/", "filter", "filter the list; esc clears").at(lists).line(12).does(act((*model).startFilter)),
 		bind([]string{"c"}, "c", "copy", "copy the row, to the clipboard (OSC 52) and to a file").line(14).unless((*model).noCopy).does(func(m *model) tea.Cmd { return m.copy("row", m.rowText()) }),
 		bind([]string{"C"}, "C", "", "copy the whole screen as plain text").does(func(m *model) tea.Cmd { return m.copy("screen", m.screenText()) }),
 		bind([]string{"f"}, "f", "freeze", "freeze the view, or let it go on").line(15).does(act((*model).freeze)),
 		bind([]string{"!"}, "!", "", "the console's own log").unless(func(m *model) string { return m.already(ownlog) }).does(act(func(m *model) { m.enter(ownlog) })),
 		bind([]string{"ctrl+z"}, "ctrl+z", "", "suspend the console; fg brings it back").unless((*model).noSuspend).does((*model).suspend),
-		bind([]string{"?"}, "?", "keys", "all keys, and what the states of a number look like").line(2).unless(func(m *model) string { return m.already(help) }).does(act(func(m *model) { m.enter(help) })),
+		bind([]string{"?"}, "?", "keys", "all keys, and what the states of a number look like").line(2).unless(func(m *model) string { return m.already(help) }).hidden().does(act(func(m *model) { m.enter(help) })),
 		bind([]string{"q"}, "q", "leave", "leave the console; the gateway serves on").line(1).does((*model).leave),
 		bind([]string{"ctrl+c"}, "ctrl+c", "", "leave, from anywhere; a gateway that this console started serves on").does((*model).leaveNow),
 	}
@@ -114,7 +118,7 @@ var dialogTable = []Key{
 	{"dialog", "tab", "to the next field: why, and the upstream's name where it is asked for"},
 	{"dialog", "left right", "choose another step"},
 	{"dialog", "r", "reread: go on from what is there now"},
-	{"dialog", "up down", "scroll, where the window is too low for all of it"},
+	{"dialog", "pgup pgdown", "scroll, where the window is too low for all of it"},
 }
 
 // Key is a key of the console as the documentation lists it.
@@ -203,6 +207,9 @@ func (m *model) helpLine(w int) row {
 		}
 		k, s := accent, normal
 		if b.off != nil && b.off(m) != "" {
+			if b.hide {
+				continue
+			}
 			k, s = dim, dim
 		}
 		h := b.Help()

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ func planOverview(w, room, n int, filtered bool) plan {
 	p.ruleWay = take(1)
 	if take(4) { // rule, title, two
 		p.changes = 2
+	} else if take(3) {
+		p.changes = 1
 	}
 	if p.changes > 0 {
 		grow(6)
@@ -153,20 +156,20 @@ func (m *model) users(d *data, now time.Time, w int) row {
 	if w < wide {
 		r = row{{" USERS    ", accent}}
 	}
-	r = append(r, m.num(rps, text.Rate, strong)).add(normal, " req/s"+gap+"failed ")
+	r = append(r, m.num(rps, perSecond(" req/s"), strong)).add(normal, gap+"failed ")
 	r = append(r, m.num(failed, text.Percent, hurt(failed)))
 	age := row{feedAge(m, f, now)}.add(normal, " ")
-	more := r.add(normal, gap+"first output p95 ")
-	more = append(more, m.num(p95, text.Seconds, normal))
+	output := func(label string) row { return append(r.add(normal, gap+label), m.num(p95, text.Seconds, normal)) }
+	more := output("first output p95 ")
 	if w < wide {
-		more = append(append(row{}, r...), span{gap + "p95 ", normal}, m.num(p95, text.Seconds, normal))
+		more = output("1st output p95 ")
 	}
-	most := append(row{}, more...)
+	most := more
 	if retries.State == sources.Value && retries.Value > 0 {
 		most = most.add(normal, gap+"client retries ")
-		most = append(most, m.num(retries, text.Rate, warn)).add(normal, "/s")
+		most = row(append(most, m.num(retries, perSecond("/s"), warn)))
 	}
-	return first(w-age.width()-1, most, more, r).apart(age, w, false, m.gl.cut)
+	return first(w-age.width()-1, most, more, output("p95 "), r).apart(age, w, false, m.gl.cut)
 }
 
 // fallback says how much of it is answered by others than the primary.
@@ -185,7 +188,7 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 		r, gap = row{{" FALLBACK ", accent}}, "  "
 	}
 	r = append(r, m.num(ratio, text.Percent, normal)).add(normal, gap)
-	r = append(r, m.num(rps, text.Rate, normal)).add(normal, " req/s")
+	r = append(r, m.num(rps, perSecond(" req/s"), normal))
 	if s == nil {
 		return r
 	}
@@ -194,13 +197,21 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 		st = bad
 	}
 	left := f.Number(api.Number{State: api.StateValue, Value: b.Available, At: b.At}, now)
-	more := append(append(row{}, r...), span{gap + "retry budget ", normal}, m.num(left, text.Rate, st), span{" of " + text.Rate(b.Size), normal})
+	more := append(append(row{}, r...), span{gap + "retry budget ", normal}, m.num(left, whole0, st), span{" of " + whole0(b.Size), normal})
 	most := append(append(row{}, more...), span{gap + "in flight " + strconv.Itoa(t.InFlight), normal})
 	if f.Whole(now).State != sources.Value {
 		most = more
 	}
 	return first(w, most, more, r)
 }
+
+// perSecond writes a rate with its unit, so that an age comes behind both.
+func perSecond(unit string) func(float64) string {
+	return func(v float64) string { return text.Rate(v) + unit }
+}
+
+// whole0 writes a number without decimals.
+func whole0(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 
 // wayBack says what can be done next for the upstream under the cursor, and
 // why not.
@@ -231,7 +242,11 @@ func (m *model) wayBack(now time.Time, w int) row {
 	default:
 		why = span{"next " + percent(nextStep(u.Share)) + " (read-only here)", normal}
 	}
-	short := row{{" BACK TO ", accent}, {cutMiddle(name, max(w-40, 12), m.gl.cut), normal}, {" " + percent(u.Share) + "  ", strong}, why}
+	has := percent(u.Share)
+	if whole.State == sources.Unknown {
+		has = "(" + has + ")"
+	}
+	short := row{{" BACK TO ", accent}, {cutMiddle(name, max(w-40, 12), m.gl.cut), normal}, {" " + has + "  ", strong}, why}
 	if w < narrow {
 		return short
 	}
@@ -239,14 +254,14 @@ func (m *model) wayBack(now time.Time, w int) row {
 	on := false
 	for _, s := range steps {
 		if s == u.Share {
-			r = r.add(strong, "[ "+percent(s)+" ] ")
+			r = r.add(strong, "[ "+has+" ] ")
 			on = true
 		} else {
 			r = r.add(dim, percent(s)+" ")
 		}
 	}
 	if !on {
-		r = r.add(strong, "[ "+percent(u.Share)+" ] ")
+		r = r.add(strong, "[ "+has+" ] ")
 	}
 	r = append(r.add(normal, "  "), why)
 	if r.width() > w {
@@ -282,6 +297,9 @@ func (m *model) who(d *data, now time.Time, w int) row {
 		if idle := clock.Sub(v.LastSeen); idle > 10*time.Second && !v.You {
 			r = r.add(dim, ", idle "+text.Age(idle))
 		}
+	}
+	if age := d.state.Whole(now); age.State == sources.Unknown {
+		return styled(dim, strings.TrimRight(r.text(), " ")+"   as of "+text.Age(age.Age)+" ago")
 	}
 	if len(s.Sessions) == 0 {
 		r = r.add(dim, "nobody is listed")
@@ -326,7 +344,7 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 		if len(rows) == n {
 			break
 		}
-		r := m.changeRow(e, d.clock(now))
+		r := m.changeRow(e, d.clock(now), w)
 		if why == "" && undo.event != nil && undo.event.Seq == e.Seq {
 			k, st := accent, normal
 			if m.noWrite() != "" {
@@ -361,7 +379,7 @@ func (m *model) empty(f interface{ Failing(time.Time) bool }, now time.Time, not
 }
 
 // changeRow is one change. Times are of the gateway.
-func (m *model) changeRow(e *api.Event, clock time.Time) row {
+func (m *model) changeRow(e *api.Event, clock time.Time, w int) row {
 	by := m.th.outside(text.By(e))
 	st := normal
 	switch {
@@ -376,7 +394,13 @@ func (m *model) changeRow(e *api.Event, clock time.Time) row {
 	if by == "auto" {
 		byStyle = dim
 	}
-	return row{{" " + text.Clock(e.Time, clock) + "  ", normal}, {left(by, 6, m.gl.cut) + " ", byStyle}, {m.th.outside(text.Event(e)), st}}
+	what := m.th.outside(text.Event(e))
+	if width(what) > w-20 {
+		short := *e
+		short.Provider = cutMiddle(e.Provider, 14, "~")
+		what = m.th.outside(text.Event(&short))
+	}
+	return row{{" " + text.Clock(e.Time, clock) + "  ", normal}, {left(by, 6, m.gl.cut) + " ", byStyle}, {what, st}}
 }
 
 func (m *model) decisionsTitle(d *data, now time.Time, w, n int) row {
@@ -414,15 +438,39 @@ func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
 	end := row{{" " + strconv.Itoa(v.HTTPStatus) + " " + text.Seconds(v.DurationMS/1000), normal}}
 	statusWidth := 19
 	if w < wide {
-		statusWidth = max(width(status), 9)
+		statusWidth = width(status) + 1
 	}
-	end = end.add(st, right(status, statusWidth, m.gl.cut)).add(normal, " ")
+	end = end.add(st, " "+right(status, statusWidth-1, m.gl.cut)).add(normal, " ")
 	taskWidth := 18
 	if w < wide {
 		taskWidth = 14
 	}
-	begin := row{{" " + text.Clock(v.Time, clock) + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {m.th.outside(text.Path(v)), normal}}
+	begin := row{{" " + text.Clock(v.Time, clock) + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {m.path(v, w-12-taskWidth-end.width()-2), normal}}
 	return begin.apart(end, w, true, m.gl.cut)
+}
+
+// path is the way of a request in n columns if it can be said in so many.
+func (m *model) path(v *api.Decision, n int) string {
+	s := m.th.outside(text.Path(v))
+	if width(s) <= n {
+		return s
+	}
+	short := *v
+	name := func(s string) string {
+		if s == v.PrimaryProvider && s != "" {
+			return "primary"
+		}
+		return cutMiddle(s, 14, "~")
+	}
+	short.Candidates = slices.Clone(v.Candidates)
+	for i := range short.Candidates {
+		short.Candidates[i].Provider = name(short.Candidates[i].Provider)
+	}
+	short.Attempts = slices.Clone(v.Attempts)
+	for i := range short.Attempts {
+		short.Attempts[i].Provider = name(short.Attempts[i].Provider)
+	}
+	return m.th.outside(strings.ReplaceAll(text.Path(&short), " skipped: ", ": "))
 }
 
 // upstreamText is one upstream as text: for filters and copies.

@@ -20,11 +20,13 @@ func plain(s string) row { return row{{s, normal}} }
 
 func styled(st style, s string) row { return row{{s, st}} }
 
-// add appends spans to r.
-func (r row) add(st style, s string) row { return append(r, span{s, st}) }
+// add returns r with a span more. It never writes into what r shares with
+// another row, so that one beginning can have several ends.
+func (r row) add(st style, s string) row { return append(r[:len(r):len(r)], span{s, st}) }
 
-// join appends other rows.
+// join returns r with other rows behind it.
 func (r row) join(others ...row) row {
+	r = r[:len(r):len(r)]
 	for _, o := range others {
 		r = append(r, o...)
 	}
@@ -102,7 +104,7 @@ func (r row) apart(right row, n int, keep bool, mark string) row {
 	case rw == 0:
 		return r
 	case lw+2+rw <= n:
-		return append(append(row{}, r...), span{spaces(n - lw - rw), normal}).join(right)
+		return r.add(normal, spaces(n-lw-rw)).join(right)
 	case !keep:
 		return r
 	}

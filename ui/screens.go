@@ -89,7 +89,7 @@ func (m *model) listWindow(w, room int) []row {
 	case changes:
 		es, total := m.changeRows()
 		shown, all = len(es), total
-		line = func(i int) row { return m.changeRow(es[i], d.clock(now)) }
+		line = func(i int) row { return m.changeRow(es[i], d.clock(now), w-2) }
 		title = m.changesTitle(d, now, 0)
 		title = append(title, span{"  ", normal}, feedAge(m, &m.live.events, m.now))
 		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
@@ -135,7 +135,7 @@ func (m *model) listWindow(w, room int) []row {
 	return rows
 }
 
-const labelWidth = 16
+const labelWidth = 17
 
 // entry is a label and its value, wrapped beside it.
 func entry(label, value string, w int, st style) []row {
@@ -266,7 +266,8 @@ func (m *model) detailBody(w int) []row {
 	if len(u.Breakers) == 0 {
 		return append(rows, styled(dim, "   none"))
 	}
-	g := [][]span{heads("CAPABILITY", "STATE", "FOR", "FAILED", "RUN", "IN FLIGHT", "MODE", "REASON")}
+	g := [][]span{heads("CAPABILITY", "STATE", "FOR", "FAILED", "RUN", "IN FLIGHT", "MODE")}
+	var below [][]row
 	fresh := f.Whole(now).State == sources.Value
 	for i := range u.Breakers {
 		b := &u.Breakers[i]
@@ -281,10 +282,11 @@ func (m *model) detailBody(w int) []row {
 		g = append(g, []span{
 			{out(b.Capability), normal}, {text.Breaker(b, clock), st}, {text.Age(clock.Sub(b.Since)), normal},
 			{strconv.Itoa(b.Failures) + "/" + strconv.Itoa(b.Samples), normal}, {strconv.Itoa(b.Run), normal},
-			{strconv.Itoa(b.InFlight), normal}, {out(b.Mode), normal}, {out(why), normal},
+			{strconv.Itoa(b.InFlight), normal}, {out(b.Mode), normal},
 		})
+		below = append(below, under(out(why), w))
 	}
-	rows = append(rows, grid(g)...)
+	rows = append(rows, weave(grid(g), below)...)
 	for i := range u.Breakers {
 		b := &u.Breakers[i]
 		if b.Forced != "" {
@@ -378,7 +380,7 @@ func (m *model) decisionBody(w int) []row {
 	add("first output", text.Milliseconds(v.FirstOutputMS))
 	add("took", text.Seconds(v.DurationMS/1000))
 	add("deadline left", text.Seconds(v.RemainingDeadlineMS/1000))
-	add("retry budget", text.Rate(v.RetryTokens)+" left after it")
+	add("retry budget", whole0(v.RetryTokens)+" left after it")
 	if v.CostUSD != nil {
 		add("cost", "USD "+strconv.FormatFloat(*v.CostUSD, 'f', 6, 64))
 	}
@@ -410,7 +412,8 @@ func (m *model) decisionBody(w int) []row {
 	}
 	rows = append(rows, grid(g)...)
 	rows = append(rows, nil, styled(accent, " ATTEMPTS"))
-	g = [][]span{heads("PROVIDER", "CAPABILITY", "CLASS", "HTTP", "1ST OUTPUT", "TOOK", "DETAIL")}
+	g = [][]span{heads("PROVIDER", "CAPABILITY", "CLASS", "HTTP", "1ST OUTPUT", "TOOK")}
+	var below [][]row
 	for i := range v.Attempts {
 		a := &v.Attempts[i]
 		st := bad
@@ -423,13 +426,38 @@ func (m *model) decisionBody(w int) []row {
 		}
 		g = append(g, []span{
 			{out(a.Provider), normal}, {out(a.Capability), normal}, {out(a.Class), st}, {strconv.Itoa(a.Status), normal},
-			{text.Milliseconds(a.FirstOutputMS), normal}, {text.Seconds(a.DurationMS / 1000), normal}, {out(d), normal},
+			{text.Milliseconds(a.FirstOutputMS), normal}, {text.Seconds(a.DurationMS / 1000), normal},
 		})
+		below = append(below, under(out(d), w))
 	}
 	if len(v.Attempts) == 0 {
 		g = [][]span{{{"none: nobody was asked", dim}}}
 	}
-	return append(rows, grid(g)...)
+	return append(rows, weave(grid(g), below)...)
+}
+
+// under is a note below a row of a grid, whole.
+func under(s string, w int) []row {
+	if s == "" {
+		return nil
+	}
+	var rows []row
+	for _, r := range wrap(s, max(w-7, 10), dim) {
+		rows = append(rows, row{{"      ", normal}}.join(r))
+	}
+	return rows
+}
+
+// weave puts below[i] under the row i of a grid, its header not counted.
+func weave(g []row, below [][]row) []row {
+	var rows []row
+	for i, r := range g {
+		rows = append(rows, r)
+		if i > 0 && i <= len(below) {
+			rows = append(rows, below[i-1]...)
+		}
+	}
+	return rows
 }
 
 // helpBody is every key, and what the states of a number look like.
@@ -453,7 +481,7 @@ func (m *model) helpBody(w int) []row {
 		st := normal
 		off := ""
 		for i := range table {
-			if b := &table[i]; b.long == k.Does && b.off != nil && b.on.has(m.under()) {
+			if b := &table[i]; b.long == k.Does && b.off != nil && b.on.has(m.covered()) {
 				if off = b.off(m); off != "" {
 					st, off = dim, " (off: "+off+")"
 				}
@@ -478,8 +506,8 @@ func (m *model) helpBody(w int) []row {
 	return append(rows, entry("  (100%)", "a share as it was last known", w, warn)...)
 }
 
-// under is the screen that `?` was opened over.
-func (m *model) under() screen {
+// covered is the screen that `?` was opened over.
+func (m *model) covered() screen {
 	if n := len(m.stack); m.screen == help && n > 0 {
 		return m.stack[n-1]
 	}

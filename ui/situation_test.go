@@ -8,9 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"failback/gateway/operator/api"
 	"failback/sources"
@@ -283,9 +285,22 @@ func press(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
 }
 
-// inBubble runs f in a bubble whose time begins at 04:12:31Z.
-func shownAs(m *model) string {
-	return m.View().Content
+// inSituation runs f on the named situation, in a bubble of its own.
+func inSituation(t *testing.T, name string, w, h int, f func(t *testing.T, m *model)) {
+	t.Helper()
+	for _, s := range situations {
+		if s.name == name {
+			synctest.Test(t, func(t *testing.T) {
+				begin()
+				m := testModel(w, h)
+				s.make(m)
+				f(t, m)
+			})
+			return
+		}
+	}
+	t.Fatalf("there is no situation %q", name)
 }
 
-var _ = testing.Short
+// screenOf is what is seen, without styles.
+func screenOf(m *model) string { return ansi.Strip(m.View().Content) }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -184,12 +185,7 @@ func (m *model) identity(w int) row {
 			if p.text == "" {
 				continue
 			}
-			if len(r) > 0 {
-				r = r.add(normal, " ")
-			} else {
-				r = r.add(normal, " ")
-			}
-			r = append(r, p)
+			r = r.add(normal, " ").add(p.style, p.text)
 		}
 		return r
 	}
@@ -221,7 +217,7 @@ func (m *model) identity(w int) row {
 // apartAlways is apart with both sides, whatever the width.
 func (r row) apartAlways(right row, w int) row {
 	gap := max(w-r.width()-right.width(), 2)
-	return append(r, span{spaces(gap), normal}).join(right)
+	return r.add(normal, spaces(gap)).join(right)
 }
 
 // mode says whether anything can be written from here.
@@ -229,7 +225,8 @@ func (m *model) mode() (full, short string, st style) {
 	s := m.live.state.Value()
 	switch {
 	case m.armed():
-		left := text.Age(m.armedUntil.Sub(m.now) + time.Second - time.Nanosecond)
+		s := int64((m.armedUntil.Sub(m.now) + time.Second - time.Nanosecond) / time.Second)
+		left := fmt.Sprintf("%d:%02d", s/60, s%60)
 		return "ARMED " + left + " (W disarms)", "ARMED " + left, bad
 	case m.noArm() != "" && s != nil && !m.o.ReadOnly:
 		return "READ-ONLY (viewer)", "READ-ONLY", strong

@@ -58,7 +58,7 @@ func Breaker(b *api.Breaker, now time.Time) string {
 	s := state(b.State)
 	switch {
 	case b.Forced != "":
-		return "FORCED " + strings.ToUpper(b.Forced) + " " + left(b.ForcedUntil, now)
+		return "FORCED " + Visible(strings.ToUpper(b.Forced)) + " " + left(b.ForcedUntil, now)
 	case b.State == open && b.ProbeDue:
 		s += " probe due, no traffic"
 	case b.State == open && !b.NextProbeAt.IsZero():
@@ -80,7 +80,7 @@ func Breaker(b *api.Breaker, now time.Time) string {
 func BreakerShort(b *api.Breaker, now time.Time) string {
 	switch {
 	case b.Forced != "":
-		return "F-" + strings.ToUpper(b.Forced)
+		return "F-" + Visible(strings.ToUpper(b.Forced))
 	case b.Mode == "shadow":
 		return "S-" + state(b.State)
 	case b.State == open && b.ProbeDue:
