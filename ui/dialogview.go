@@ -11,7 +11,8 @@ import (
 
 // stranded says which requests a second no other candidate may take at share
 // to of u: of its own traffic, the part outside the share.
-func stranded(u *api.Upstream, to int, out func(string) string) string {
+// Without own traffic nobody knows whom it would strand.
+func stranded(u *api.Upstream, own sources.Number, to int, out func(string) string) string {
 	outside := 1 - float64(to)/100
 	if len(u.PrimaryOf) == 0 {
 		return "nothing is its own: nobody is stranded"
@@ -26,10 +27,17 @@ func stranded(u *api.Upstream, to int, out func(string) string) string {
 		sum += v
 		parts = append(parts, out(t.Task)+" "+text.Rate(v)+" ("+out(t.Why)+")")
 	}
+	if len(parts) == 0 && !hasTraffic(own) {
+		return "not known: it has no traffic of its own now"
+	}
 	if len(parts) == 0 {
 		return "0 req/s: others may take every request"
 	}
 	return text.Rate(sum) + " req/s nobody else may take: " + strings.Join(parts, ", ")
+}
+
+func hasTraffic(own sources.Number) bool {
+	return (own.State == sources.Value || own.State == sources.Ageing) && own.Value > 0
 }
 
 func (d *dialog) title(m *model, a *assessment) string {
@@ -61,12 +69,18 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	if live.State == sources.None && len(u.PrimaryOf) == 0 {
 		now = "share " + percent(u.Share) + ", spare"
 	}
-	rest := list2(u.Elsewhere, "nobody else may take the rest", func(s string) string { return "the rest on " + out(s) }) + "  rev " + strconv.FormatUint(u.Revision, 10)
+	own := f.Number(u.OwnRPS, m.now)
+	rest := "rev " + strconv.FormatUint(u.Revision, 10)
+	switch {
+	case len(u.Elsewhere) > 0:
+		rest = "the rest on " + out(strings.Join(u.Elsewhere, ", ")) + "  " + rest
+	case hasTraffic(own):
+		rest = "nobody else takes the rest  " + rest
+	}
 	top = append(top, row{{"now     ", dim}, {now, numberStyle(live, normal)}}.apart(plain(rest), inner, false, m.gl.cut))
 	top = append(top, row{{"after   ", dim}, {"share " + percent(d.to), strong}})
 
 	add := func(st style, s string) { middle = append(middle, wrap(s, inner, st)...) }
-	own := f.Number(u.OwnRPS, m.now)
 	gets := span{}
 	if own.State == sources.Value || own.State == sources.Ageing {
 		then := own.Value * float64(d.to) / 100
@@ -88,7 +102,7 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	if len(u.Stranded) > 0 && d.to < 100 {
 		st = warn
 	}
-	s := "stranded at " + percent(d.to) + ": " + stranded(u, d.to, out)
+	s := "stranded at " + percent(d.to) + ": " + stranded(u, own, d.to, out)
 	if m.whole().State != sources.Value {
 		s += " (" + text.Age(m.whole().Age) + " old)"
 	}

@@ -253,8 +253,13 @@ func (m *model) detailBody(w int) []row {
 		s, st := m.numberIn(v.n, v.f)
 		add(v.label, s+v.unit, st)
 	}
-	add("otherwise on", list2(u.Elsewhere, "nobody", out), normal)
-	add("stranded", stranded(u, 0, out), normal)
+	own := f.Number(u.OwnRPS, now)
+	nobody := "nobody"
+	if !hasTraffic(own) {
+		nobody = "not known: it has no traffic of its own now"
+	}
+	add("otherwise on", list2(u.Elsewhere, nobody, out), normal)
+	add("stranded", stranded(u, own, 0, out), normal)
 	if u.Credential != "" {
 		s := out(u.Credential)
 		if !u.CredentialUntil.IsZero() {

@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 	"failback/ui/text"
 )
@@ -228,7 +229,7 @@ func (m *model) mode() (full, short string, st style) {
 		s := int64((m.armedUntil.Sub(m.now) + time.Second - time.Nanosecond) / time.Second)
 		left := fmt.Sprintf("%d:%02d", s/60, s%60)
 		return "ARMED " + left + " (W disarms)", "ARMED " + left, bad
-	case m.noArm() != "" && s != nil && !m.o.ReadOnly:
+	case s != nil && s.You.Role == api.RoleViewer && !m.o.ReadOnly:
 		return "READ-ONLY (viewer)", "READ-ONLY", strong
 	case m.noArm() != "":
 		return "READ-ONLY", "READ-ONLY", strong

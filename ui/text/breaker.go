@@ -64,7 +64,7 @@ func Breaker(b *api.Breaker, now time.Time) string {
 	case b.State == open && !b.NextProbeAt.IsZero():
 		s += " try in " + left(b.NextProbeAt, now)
 	case b.State == halfOpen:
-		s += " " + strconv.Itoa(b.ProbesOut) + "/" + strconv.Itoa(b.Probes) + " probing"
+		s += " " + strconv.Itoa(b.ProbesOK) + "/" + strconv.Itoa(b.Probes) + " ok"
 	case b.State == ramping && b.RampLimit > 0:
 		s += " " + strconv.Itoa(b.RampLimit) + " at once"
 	case b.AdmittedRPS > 0:
@@ -88,7 +88,7 @@ func BreakerShort(b *api.Breaker, now time.Time) string {
 	case b.State == open && !b.NextProbeAt.IsZero():
 		return "OPEN " + left(b.NextProbeAt, now)
 	case b.State == halfOpen:
-		return "HALF " + strconv.Itoa(b.ProbesOut) + "/" + strconv.Itoa(b.Probes)
+		return "HALF " + strconv.Itoa(b.ProbesOK) + "/" + strconv.Itoa(b.Probes)
 	case b.State == ramping && b.RampLimit > 0:
 		return "RAMP " + strconv.Itoa(b.RampLimit)
 	}

@@ -79,7 +79,7 @@ func TestBreaker(t *testing.T) {
 		{api.Breaker{State: "open", NextProbeAt: now.Add(18 * time.Second)}, "OPEN try in 18s", "OPEN 18s", 3},
 		{api.Breaker{State: "open", NextProbeAt: now.Add(17100 * time.Millisecond)}, "OPEN try in 18s", "OPEN 18s", 3},
 		{api.Breaker{State: "open", NextProbeAt: now.Add(-time.Hour), ProbeDue: true}, "OPEN probe due, no traffic", "OPEN due", 3},
-		{api.Breaker{State: "half_open", Probes: 1}, "HALF 0/1 probing", "HALF 0/1", 2},
+		{api.Breaker{State: "half_open", Probes: 1}, "HALF 0/1 ok", "HALF 0/1", 2},
 		{api.Breaker{State: "ramping", RampLimit: 4}, "RAMP 4 at once", "RAMP 4", 1},
 		{api.Breaker{State: "open", Mode: "shadow"}, "SHADOW OPEN", "S-OPEN", 1},
 		{api.Breaker{State: "closed", Forced: "open", ForcedUntil: now.Add(time.Hour)}, "FORCED OPEN 1h", "F-OPEN", 3},
