@@ -179,7 +179,11 @@ func cutMiddle(s string, n int, mark string) string {
 	}
 	tail := (n - 1) / 2
 	head := n - 1 - tail
-	return ansi.Truncate(s, head, "") + mark + ansi.TruncateLeft(s, w-tail, "")
+	end := ansi.TruncateLeft(s, w-tail, "")
+	if width(end) > tail { // a wide character lay on the cut
+		end = ansi.TruncateLeft(s, w-tail+1, "")
+	}
+	return ansi.Truncate(s, head, "") + mark + end
 }
 
 // left and right set s into n columns, cutting what is too much.

@@ -40,23 +40,32 @@ func give(m *model, s api.State, es []api.Event, ds []api.Decision) {
 	now := time.Now()
 	s.At = now
 	clock := sources.Clock{Sent: now, Received: now, At: now}
-	gen, _ := m.live.state.Ask(now)
+	gen := ask(&m.live.state, now)
 	m.Update(stateMsg{Gen: gen, Clock: clock, Value: &s})
-	gen, _ = m.live.events.Ask(now)
+	gen = ask(&m.live.events, now)
 	m.Update(eventsMsg{Gen: gen, Clock: clock, Value: &api.Events{Events: es, At: now}})
-	gen, _ = m.live.decisions.Ask(now)
+	gen = ask(&m.live.decisions, now)
 	m.Update(decisionsMsg{Gen: gen, Clock: clock, Value: &api.Decisions{Decisions: ds, Total: 1_400_000, PerMinute: 24_700, At: now}})
+}
+
+// ask begins a question, even while one is out: in an hour nobody waits for it.
+func ask[T any](f *sources.Feed[T], now time.Time) uint64 {
+	gen, ok := f.Ask(now)
+	if !ok {
+		gen, _ = f.Ask(now.Add(time.Hour))
+	}
+	return gen
 }
 
 // refuseConnection answers the three questions as a gateway that is gone does.
 func refuseConnection(m *model) {
 	now := time.Now()
 	err := &api.UnreachableError{Target: "unix:data/failback.sock", Err: &fs.PathError{Op: "dial", Path: "data/failback.sock", Err: syscall.ECONNREFUSED}, Hint: "nobody listens on the socket: start the gateway with failback serve"}
-	gen, _ := m.live.state.Ask(now)
+	gen := ask(&m.live.state, now)
 	m.Update(stateMsg{Gen: gen, Err: err})
-	gen, _ = m.live.events.Ask(now)
+	gen = ask(&m.live.events, now)
 	m.Update(eventsMsg{Gen: gen, Err: err})
-	gen, _ = m.live.decisions.Ask(now)
+	gen = ask(&m.live.decisions, now)
 	m.Update(decisionsMsg{Gen: gen, Err: errors.New("connection refused")})
 }
 

@@ -1,0 +1,420 @@
+package ui
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+)
+
+// A late answer to an old question does not overwrite a newer one.
+func TestLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin()
+		m := testModel(100, 30)
+		now := time.Now()
+		old, _ := m.live.state.Ask(now)
+		time.Sleep(7 * time.Second) // nobody waits for it any more
+		calm(m)
+		s := incidentState()
+		m.Update(stateMsg{Gen: old, Clock: sources.Clock{Sent: now, Received: time.Now(), At: now}, Value: &s})
+		if got := screenOf(m); strings.Contains(got, "OPEN") || !strings.Contains(got, "412.0") {
+			t.Errorf("a late answer was shown:\n%s", got)
+		}
+	})
+}
+
+// On waking, nothing from before the sleep is bright, not for a frame.
+func TestSleep(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		time.Sleep(8 * time.Hour)
+		m.Update(press("j")) // a key comes before the first answer
+		if got := screenOf(m); strings.Contains(got, "412.0") || strings.Contains(got, "CLOSED") || !strings.Contains(got, "(100%)") {
+			t.Errorf("numbers of before the sleep are shown as if they were now's:\n%s", got)
+		}
+	})
+}
+
+// Successes of the source do not hide that what it says stands still.
+func TestSamplesThatStandStill(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		s := *m.live.state.Value()
+		time.Sleep(10 * time.Second)
+		give(m, s, nil, nil) // the same samples again, in a new answer
+		if got := screenOf(m); !strings.Contains(got, "gateway 0s ok") || strings.Contains(got, "412.0") {
+			t.Errorf("an old sample looks fresh:\n%s", got)
+		}
+	})
+}
+
+// A jump host whose clock is wrong is told, and changes no age.
+func TestClockSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin()
+		m := testModel(100, 30)
+		theirs := time.Now().Add(3 * time.Minute)
+		s := baseState()
+		s.At = theirs
+		u := up("a", "r", true, 5)
+		u.Live.At, u.RPS.At, u.ErrorRatio.At, u.FirstOutputP95.At = theirs, theirs, theirs, theirs
+		u.Breakers = []api.Breaker{{State: "closed", Since: theirs.Add(-40 * time.Second)}}
+		s.Upstreams = []api.Upstream{u}
+		gen, _ := m.live.state.Ask(time.Now())
+		m.Update(stateMsg{Gen: gen, Clock: sources.Clock{Sent: time.Now(), Received: time.Now(), At: theirs}, Value: &s})
+		got := screenOf(m)
+		for _, want := range []string{"the gateway's clock is 3m ahead of this host's", "04:15:31Z", "CLOSED", "40s", "99.8%"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is missing:\n%s", want, got)
+			}
+		}
+	})
+}
+
+// What another person did is said.
+func TestOthersAreSaid(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		if m.message.text != "" {
+			t.Errorf("the past was said as news: %q", m.message.text)
+		}
+		event := func(seq uint64, by string) api.Event {
+			return api.Event{Seq: seq, Event: "traffic_step", Time: time.Now(), Provider: "vertex-us-central1", From: "100", To: "25", By: by, Revision: 7}
+		}
+		give(m, incidentState(), []api.Event{event(7, "ana"), event(8, "auto")}, nil)
+		if m.message.text != "" {
+			t.Errorf("one's own or the gateway's change was said: %q", m.message.text)
+		}
+		give(m, incidentState(), []api.Event{event(9, "ben")}, nil)
+		if !strings.Contains(m.message.text, "ben: vertex-us-central1 share 100% > 25%") {
+			t.Errorf("said %q", m.message.text)
+		}
+		time.Sleep(sayFor)
+		m.Update(tickMsg{})
+		if m.message.text != "" {
+			t.Error("it is said for ever")
+		}
+	})
+}
+
+// Events come once, whatever a restarted gateway's numbers are.
+func TestEventsOfARestartedGateway(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		n := len(m.live.changes)
+		give(m, incidentState(), incidentEvents(), nil)
+		if len(m.live.changes) != n {
+			t.Errorf("%d changes, %d after the same came again", n, len(m.live.changes))
+		}
+		give(m, incidentState(), []api.Event{{Seq: 1001, Event: "config_reload", Time: time.Now(), By: "ana"}}, nil)
+		if m.live.after != 1001 || len(m.live.changes) != n+1 || m.live.changes[0].Seq != 1001 {
+			t.Errorf("after %d, %d changes", m.live.after, len(m.live.changes))
+		}
+		// The clock of the gateway's host was set back: its numbers are lower.
+		give(m, incidentState(), []api.Event{{Seq: 500, Event: "config_reload", Time: time.Now(), By: "ana"}}, nil)
+		if m.live.after != 500 || m.live.changes[0].Seq != 500 {
+			t.Errorf("after %d, newest %d", m.live.after, m.live.changes[0].Seq)
+		}
+	})
+}
+
+// A list that is read does not move.
+func TestHeldList(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		keys(m, "d", "j")
+		want := m.openDecision().RequestID
+		fresh := decisionsOf("breaker_open")
+		for i := range fresh {
+			fresh[i].RequestID = "new-" + fresh[i].RequestID
+		}
+		give(m, incidentState(), nil, fresh)
+		if got := m.openDecision().RequestID; got != want {
+			t.Errorf("the row under the cursor moved from %s to %s", want, got)
+		}
+		if got := screenOf(m); !strings.Contains(got, "held; g follows") {
+			t.Errorf("it does not say that it is held:\n%s", got)
+		}
+		keys(m, "g")
+		if got := m.openDecision().RequestID; got != "new-req-100" {
+			t.Errorf("g does not follow the newest: %s", got)
+		}
+		keys(m, "enter")
+		give(m, incidentState(), nil, decisionsOf("weight"))
+		if got := screenOf(m); !strings.Contains(got, "new-req-100") {
+			t.Errorf("an opened decision changed under the reader:\n%s", got)
+		}
+	})
+}
+
+func TestFilter(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		keys(m, "/", "v", "e", "r", "t", "e", "x")
+		if m.current().Name != "vertex-us-central1" {
+			t.Errorf("the cursor is on %s", m.current().Name)
+		}
+		keys(m, "q") // typed, not obeyed
+		if got := screenOf(m); !strings.Contains(got, "0 of 4, filter: vertexq") || !strings.Contains(got, "none of 4 matches the filter") {
+			t.Errorf("a filter that nothing matches is not said:\n%s", got)
+		}
+		if m.current() != nil || m.noRaise() == "" {
+			t.Error("a key would act on a row that is not shown")
+		}
+		m.Update(tea.PasteMsg{Content: "x\ny"})
+		if m.lists[overview].filter != "vertexqx y" {
+			t.Errorf("pasted %q", m.lists[overview].filter)
+		}
+		for range 20 {
+			keys(m, "backspace")
+		}
+		keys(m, "enter", "esc")
+		if m.lists[overview].filter != "" || m.screen != overview {
+			t.Error("esc does not clear the filter")
+		}
+		keys(m, "d", "/")
+		keys(m, strings.Split("permission", "")...)
+		keys(m, "enter")
+		if got := screenOf(m); !strings.Contains(got, "4 of 12, filter: permission") {
+			t.Errorf("decisions are not filtered:\n%s", got)
+		}
+		keys(m, "esc", "esc")
+		if m.screen != overview {
+			t.Errorf("esc twice leads to %s", m.screen)
+		}
+	})
+}
+
+// Leaving: at once where there is nothing to ask, always in a demo, with a
+// question where this console started the gateway.
+func TestLeave(t *testing.T) {
+	tests := []struct {
+		name          string
+		started, demo bool
+		keys          []string
+		quit, stop    bool
+	}{
+		{name: "another's gateway", keys: []string{"q"}, quit: true},
+		{name: "another's gateway, ctrl+c", keys: []string{"ctrl+c"}, quit: true},
+		{name: "demo", started: true, demo: true, keys: []string{"q"}, quit: true},
+		{name: "started, asked", started: true, keys: []string{"q"}},
+		{name: "started, enter", started: true, keys: []string{"q", "enter", "q", "y"}},
+		{name: "started, leave it", started: true, keys: []string{"q", "l"}, quit: true},
+		{name: "started, stop it", started: true, keys: []string{"q", "s"}, quit: true, stop: true},
+		{name: "started, stay", started: true, keys: []string{"q", "esc", "s", "l"}},
+		{name: "started, ctrl+c twice", started: true, keys: []string{"ctrl+c", "ctrl+c"}, quit: true},
+		{name: "from a dialog, ctrl+c", keys: []string{"W", "<", "ctrl+c"}, quit: true},
+		{name: "esc never leaves", keys: []string{"esc", "esc", "esc"}},
+		{name: "q in a dialog is no leaving", keys: []string{"W", "<", "q"}},
+		{name: "from another screen", keys: []string{"e", "q"}, quit: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+				m.o.Started, m.o.Demo = tt.started, tt.demo
+				if got := typed(m, tt.keys...); got != tt.quit || m.stop != tt.stop {
+					t.Errorf("left %t, stop %t; want %t, %t", got, m.stop, tt.quit, tt.stop)
+				}
+			})
+		})
+	}
+	// Held, q does not answer its own question.
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		m.o.Started = true
+		for _, k := range []string{"q", "s", "l", "q"} {
+			_, cmd := m.Update(press(k))
+			if follow(m, cmd) {
+				t.Fatalf("%s left within 300 ms", k)
+			}
+		}
+	})
+}
+
+// Writing is armed for 15 minutes and not longer, and W ends it.
+func TestArm(t *testing.T) {
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		typed(m, "W")
+		if !m.armed() || !strings.Contains(screenOf(m), "ARMED 15:00") {
+			t.Fatal("not armed")
+		}
+		time.Sleep(armFor - time.Second)
+		m.Update(tickMsg{})
+		if !strings.Contains(screenOf(m), "ARMED 0:01") {
+			t.Errorf("no countdown:\n%s", screenOf(m))
+		}
+		time.Sleep(time.Second)
+		m.Update(tickMsg{})
+		if m.armed() || !strings.Contains(screenOf(m), "READ-ONLY") || !strings.Contains(m.message.text, "no longer armed") {
+			t.Errorf("armed %t, said %q", m.armed(), m.message.text)
+		}
+		typed(m, "W", "W")
+		if m.armed() {
+			t.Error("W does not disarm")
+		}
+	})
+}
+
+// The freshness row lives on while the view is frozen.
+func TestFrozenFreshness(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		keys(m, "f")
+		time.Sleep(8 * time.Second)
+		refuseConnection(m)
+		if got := screenOf(m); !strings.Contains(got, "NO ANSWER 8s") || !strings.Contains(got, "412.0") || !strings.Contains(got, "FROZEN 8s") {
+			t.Errorf("frozen:\n%s", got)
+		}
+		keys(m, "f")
+		if got := screenOf(m); strings.Contains(got, "412.0") || strings.Contains(got, "FROZEN") {
+			t.Errorf("let go:\n%s", got)
+		}
+	})
+}
+
+// The key table: each key has one meaning on a screen, a text, and a function;
+// y is nowhere in it.
+func TestKeyTable(t *testing.T) {
+	for s := range screens {
+		seen := make(map[string]string)
+		for _, b := range table {
+			if !b.on.has(s) {
+				continue
+			}
+			for _, k := range b.Keys() {
+				if other, ok := seen[k]; ok {
+					t.Errorf("on %s %q is both %q and %q", s, k, other, b.long)
+				}
+				seen[k] = b.long
+				if k == "y" {
+					t.Errorf("y has a meaning of its own on %s", s)
+				}
+			}
+			if b.long == "" || b.do == nil || b.rank > 0 && b.Help().Desc == "" {
+				t.Errorf("binding %q is incomplete", b.Keys())
+			}
+		}
+	}
+	if n := len(Keys()); n != len(table)+len(dialogTable) {
+		t.Errorf("%d keys are documented", n)
+	}
+}
+
+// The help line has the way out and ? at every width, and dims what is off.
+func TestHelpLine(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		for w := 20; w < 200; w++ {
+			r := m.helpLine(w)
+			if r.width() > w || !strings.Contains(r.text(), "q leave") || w >= 40 && !strings.Contains(r.text(), "? keys") {
+				t.Fatalf("%d columns: %q", w, r.text())
+			}
+		}
+		raise := func() style {
+			for _, s := range m.helpLine(200) {
+				if s.text == "<" {
+					return s.style
+				}
+			}
+			return normal
+		}
+		if raise() != dim {
+			t.Error("a key that is off is not dimmed")
+		}
+		keys(m, "W")
+		if raise() != accent {
+			t.Error("a key that works is dimmed")
+		}
+	})
+}
+
+// The plan of the overview uses the room it has, never more, and keeps what
+// matters most.
+func TestPlan(t *testing.T) {
+	for w := 40; w <= 200; w += 20 {
+		for room := 7; room <= 60; room++ {
+			for _, n := range []int{0, 1, 4, 17, 200} {
+				for _, filtered := range []bool{false, true} {
+					p := planOverview(w, room, n, filtered)
+					used := 1 + 1 + p.upstreams + 1 // users, header, rows, way back
+					for _, on := range []bool{p.who, p.fallback, p.ruleTop, p.ruleTable, p.ruleWay, p.ruleLast} {
+						if on {
+							used++
+						}
+					}
+					if p.changes > 0 {
+						used += 2 + p.changes
+					}
+					if p.decisions > 0 {
+						used += 2 + p.decisions
+					}
+					if used > room || p.upstreams < 1 || p.upstreams > max(n, 1) {
+						t.Fatalf("w %d, room %d, n %d: uses %d: %+v", w, room, n, used, p)
+					}
+				}
+			}
+		}
+	}
+	if p := planOverview(100, 26, 4, false); p.upstreams != 4 || p.changes < 4 || p.decisions < 3 || !p.ruleLast {
+		t.Errorf("at 100x30: %+v", p)
+	}
+	if p := planOverview(80, 20, 4, false); p.upstreams != 4 || p.changes < 4 || p.decisions != 0 || !p.ruleLast {
+		t.Errorf("at 80x24: %+v", p)
+	}
+}
+
+func TestCutMiddle(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"anthropic-us-east-1", 30, "anthropic-us-east-1"},
+		{"anthropic-us-east-1", 12, "anthro~ast-1"},
+		{"anthropic-us-east-1", 4, "ant~"},
+		{"模型模型模型", 7, "模~型"},
+		{"abcdefgh模型", 7, "abc~型"},
+	} {
+		got := cutMiddle(tt.s, tt.n, "~")
+		if width(got) > tt.n || got != tt.want {
+			t.Errorf("%q in %d: %q, want %q", tt.s, tt.n, got, tt.want)
+		}
+	}
+}
+
+func TestUTF8Locale(t *testing.T) {
+	for _, tt := range []struct {
+		env  []string
+		want bool
+	}{
+		{nil, false},
+		{[]string{"LANG=C"}, false},
+		{[]string{"LANG=en_US.UTF-8"}, true},
+		{[]string{"LC_ALL=C", "LANG=en_US.UTF-8"}, false},
+		{[]string{"LC_CTYPE=de_DE.utf8"}, true},
+	} {
+		if got := utf8Locale(tt.env); got != tt.want {
+			t.Errorf("%q: %t", tt.env, got)
+		}
+	}
+}
+
+// LIVE has arrived when it went most of the way, not before the command.
+func TestArrived(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		u := *m.live.upstream("anthropic-eu-west-1")
+		u.Share = 25
+		at := m.now
+		for _, tt := range []struct {
+			live float64
+			when time.Duration
+			want bool
+		}{
+			{0.05, time.Second, false}, {0.12, time.Second, false}, {0.22, time.Second, true}, {0.24, time.Second, true}, {0.4, time.Second, true},
+			{0.24, -time.Second, false}, {math.NaN(), time.Second, false},
+		} {
+			u.Live = api.Number{State: "value", Value: tt.live, At: at.Add(tt.when)}
+			if got := m.arrived(&u, settling{share: 25, from: 0.05, at: at}); got != tt.want {
+				t.Errorf("live %v, %s after: %t", tt.live, tt.when, got)
+			}
+		}
+	})
+}
