@@ -116,12 +116,18 @@ func checkTerminal(o Options) error {
 	return nil
 }
 
-// run runs the program on a terminal. It reports whether the gateway shall be
-// stopped.
+// run runs a console. It reports whether the gateway shall be stopped.
 func run(ctx context.Context, o Options) (stop bool, err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	m := newModel(ctx, o)
+	err = m.run(end)
+	return m.stop, err
+}
+
+// run runs m on its terminal until it ends or end is called, which ends m.ctx.
+func (m *model) run(end context.CancelFunc) error {
+	o, ctx := m.o, m.ctx
 	g := &guard{m: m, end: end}
 	in := &hangup{File: o.Input, gone: end}
 	out := &hangup{File: o.Output, gone: end}
@@ -136,7 +142,7 @@ func run(ctx context.Context, o Options) (stop bool, err error) {
 	)
 	signals := watchSignals(end, p.Send)
 	m.sig = signals.suspender()
-	_, err = p.Run()
+	_, err := p.Run()
 	end()
 	signals.stop()
 	g.wait()
@@ -144,12 +150,13 @@ func run(ctx context.Context, o Options) (stop bool, err error) {
 		_ = appendLines(o.DataDir, logFile, lines)
 	}
 	if c := g.crashed(); c != nil {
-		return false, c.report(o, m)
+		m.stop = false
+		return c.report(o, m)
 	}
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil || gone(err) {
-		err = nil // asked to end, or nobody is there any more
+		return nil // asked to end, or nobody is there any more
 	}
-	return m.stop, err
+	return err
 }
 
 // guard is the root model: it keeps a panic of the console from reaching the

@@ -163,6 +163,7 @@ func (g *Gateway) routes() http.Handler {
 		defer g.mu.Unlock()
 		s := g.state
 		s.At = time.Now()
+		sample(&s, s.At)
 		write(w, http.StatusOK, s)
 	})
 	m.HandleFunc("GET /operator/v1/events", func(w http.ResponseWriter, r *http.Request) {
@@ -196,6 +197,22 @@ func (g *Gateway) routes() http.Handler {
 		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "not here"})
 	})
 	return m
+}
+
+// sample makes every number of s, a copy, one that was measured at t.
+func sample(s *api.State, t time.Time) {
+	tr := &s.Traffic
+	for _, n := range []*api.Number{&tr.RPS, &tr.FailedRatio, &tr.FallbackRatio, &tr.FallbackRPS, &tr.FirstOutputP95, &tr.ClientRetries} {
+		n.At = t
+	}
+	s.RetryBudget.At = t
+	s.Upstreams = append([]api.Upstream(nil), s.Upstreams...)
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		for _, n := range []*api.Number{&u.Live, &u.RPS, &u.OwnRPS, &u.ErrorRatio, &u.FirstOutputP95} {
+			n.At = t
+		}
+	}
 }
 
 func (g *Gateway) wait(r *http.Request) {
