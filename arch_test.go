@@ -48,12 +48,13 @@ var arrows = map[string][]string{
 	"ui/text": {"gateway/operator/api"},
 
 	// For tests alone; see helpers.
+	"e2e":                     {},
 	"gateway/internal/memnet": {},
 	"sources/gatewaytest":     {"gateway/operator/api"},
 }
 
 // helpers are packages that only tests import.
-var helpers = []string{"gateway/internal/memnet", "sources/gatewaytest"}
+var helpers = []string{"e2e", "gateway/internal/memnet", "sources/gatewaytest"}
 
 // reach says how far a denial looks.
 type reach uint8

@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// program is the built binary.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "failback-e2e-")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "failback")
+	if out, err := exec.Command("go", "build", "-tags", "failback_testkeys", "-o", program, "..").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// until polls f until it is true, for at most 30 s.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if f() {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("timed out waiting until %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// stub is an upstream that counts by conversation who was answered.
+type stub struct {
+	*http.Server
+	url   string
+	seen  atomic.Int64
+	delay time.Duration
+	mu    sync.Mutex // guards everything that follows
+	who   map[string]int
+}
+
+func newStub(t *testing.T) *stub {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stub{url: "http://" + l.Addr().String() + "/v1", who: map[string]int{}}
+	s.Server = &http.Server{Handler: s}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.seen.Add(1)
+	_, rest, _ := strings.Cut(string(body), `"user":"`)
+	user, _, _ := strings.Cut(rest, `"`)
+	s.mu.Lock()
+	s.who[user]++
+	s.mu.Unlock()
+	if s.delay > 0 {
+		select {
+		case <-time.After(s.delay):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+}
+
+// members returns who was answered since the last call.
+func (s *stub) members() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := s.who
+	s.who = map[string]int{}
+	return who
+}
+
+// running is one gateway process.
+type running struct {
+	*exec.Cmd
+	dir, url, metrics string
+	client            *api.Client
+	stderr            *buffer
+	ended             chan error
+}
+
+type buffer struct {
+	mu sync.Mutex // guards b
+	b  strings.Builder
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// configure writes a configuration into dir and returns its path.
+func configure(t *testing.T, dir string, a, b *stub, more string) string {
+	t.Helper()
+	if !strings.Contains(more, "drain_delay") {
+		more += "drain_delay: 0s\n"
+	}
+	yaml := fmt.Sprintf(`listen: %s
+operator: {listen: %s}
+data_dir: %s
+environment: TEST
+telemetry: {decision_log: decisions.jsonl}
+upstreams:
+  a: {dialect: openai, base_url: %q, api_key: key-a}
+  b: {dialect: openai, base_url: %q, api_key: key-b}
+models:
+  m: {candidates: [{upstream: a, weight: 100}, {upstream: b, weight: 50}]}
+%s`, freePort(t), freePort(t), dir, a.url, b.url, more)
+	path := filepath.Join(dir, "failback.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// start runs failback serve and waits until it is ready.
+func start(t *testing.T, path string) *running {
+	t.Helper()
+	r := &running{dir: filepath.Dir(path), stderr: &buffer{}, ended: make(chan error, 1)}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(b), "\n")
+	r.url = "http://" + strings.TrimPrefix(lines[0], "listen: ")
+	r.metrics = "http://" + strings.TrimSuffix(strings.TrimPrefix(lines[1], "operator: {listen: "), "}") + "/metrics"
+	r.Cmd = exec.Command(program, "serve", "--config", path)
+	r.Stderr = r.stderr
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { r.ended <- r.Wait() }()
+	t.Cleanup(r.kill)
+	r.client, err = api.NewClient("unix:"+filepath.Join(r.dir, "failback.sock"), api.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.client.Close)
+	until(t, "the gateway is ready", func() bool {
+		resp, err := http.Get(r.url + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	return r
+}
+
+func (r *running) kill() {
+	_ = r.Process.Kill()
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+	case <-time.After(10 * time.Second):
+	}
+}
+
+// term asks it to stop and returns how it ended.
+func (r *running) term(t *testing.T) error {
+	t.Helper()
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatalf("it did not stop: %s", r.stderr)
+		return nil
+	}
+}
+
+func (r *running) upstream(t *testing.T, name string) api.Upstream {
+	t.Helper()
+	s, err := r.client.State(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range s.Upstreams {
+		if u.Name == name {
+			return u
+		}
+	}
+	t.Fatalf("no upstream %s", name)
+	return api.Upstream{}
+}
+
+// step sets a share, based on the revision in force.
+func (r *running) step(t *testing.T, name string, share int) {
+	t.Helper()
+	u := r.upstream(t, name)
+	if _, err := r.client.SetShare(context.Background(), name, api.Command{Share: &share, Revision: &u.Revision, Reason: "test"}); err != nil {
+		t.Fatalf("%s to %d%%: %v", name, share, err)
+	}
+}
+
+// chat sends one request of a user and returns the answer's status.
+func chat(client *http.Client, url, user string) (int, error) {
+	body := fmt.Sprintf(`{"model":"m","user":"%s","messages":[{"role":"user","content":"hi"}]}`, user)
+	resp, err := client.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+// chatAll sends one request for each user, a few at a time.
+func chatAll(t *testing.T, url string, users []string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	defer client.CloseIdleConnections()
+	next := make(chan string)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for user := range next {
+				if status, err := chat(client, url, user); err != nil || status != 200 {
+					t.Errorf("%s: %d %v", user, status, err)
+				}
+			}
+		})
+	}
+	for _, u := range users {
+		next <- u
+	}
+	close(next)
+	wg.Wait()
+}
