@@ -125,7 +125,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tea.PasteMsg:
 		return m.paste(msg)
 	case tea.ResumeMsg:
-		return tea.Batch(m.sig.resumed(), m.askAll())
+		return m.askAll()
 	}
 	return nil
 }

@@ -42,5 +42,3 @@ type suspender struct{}
 func (s *signals) suspender() *suspender { return nil }
 
 func (s *suspender) suspend() tea.Msg { return nil }
-
-func (s *suspender) resumed() tea.Cmd { return nil }

@@ -3,6 +3,7 @@
 package ui
 
 import (
+	"io"
 	"os"
 	"os/signal"
 	"sync"
@@ -32,9 +33,8 @@ func watchSignals(end func(), send func(tea.Msg)) *signals {
 			case <-s.c:
 				end()
 			case <-s.s.c:
-				// Caught, it would not stop anything: let go of it, then do it in order.
-				s.s.letGo()
-				send(tea.SuspendMsg{})
+				// Caught, it stops nothing by itself.
+				send(s.s.suspend())
 			case <-s.done:
 				return
 			}
@@ -70,17 +70,28 @@ func (s *suspender) letGo() { signal.Stop(s.c) }
 
 // suspend is the command of ctrl+z.
 func (s *suspender) suspend() tea.Msg {
-	s.letGo()
-	return tea.SuspendMsg{}
+	return tea.Exec(stopped{}, func(error) tea.Msg { return tea.ResumeMsg{} })()
 }
 
-// resumed is the command of a program that goes on.
-func (s *suspender) resumed() tea.Cmd {
-	if s == nil {
-		return nil
+// stopped is what runs in the program's place while it is suspended: nothing,
+// until somebody continues the job. It stops with SIGSTOP because a Go program
+// that was ever notified of SIGTSTP keeps its handler, which stops nothing.
+type stopped struct{}
+
+func (stopped) Run() error {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGCONT)
+	defer signal.Stop(c)
+	if err := syscall.Kill(0, syscall.SIGSTOP); err != nil { // the whole job, as ctrl+z does
+		return err
 	}
-	return func() tea.Msg { s.listen(); return nil }
+	<-c
+	return nil
 }
+
+func (stopped) SetStdin(io.Reader)  {}
+func (stopped) SetStdout(io.Writer) {}
+func (stopped) SetStderr(io.Writer) {}
 
 // jobControl reports whether somebody could bring the program back. Without a
 // shell in the same session, as in a container, the kernel discards SIGTSTP
