@@ -451,7 +451,7 @@ func (m *model) takeShare(msg shareMsg) tea.Cmd {
 		if d != nil {
 			m.dialog = nil
 		}
-		s, st := name+": "+m.th.outside(msg.result.Message), good
+		s, st := m.th.outside(msg.result.Message), good
 		if msg.result.AuditPending {
 			s, st = s+" (in force; the audit file cannot be written now)", warn
 		}

@@ -125,9 +125,12 @@ func run(ctx context.Context, o Options) (stop bool, err error) {
 	return m.stop, err
 }
 
-// run runs m on its terminal until it ends or end is called, which ends m.ctx.
-func (m *model) run(end context.CancelFunc) error {
-	o, ctx := m.o, m.ctx
+// run runs m on its terminal until it ends or m.ctx does. It calls done, which
+// ends m.ctx, for the commands that still run.
+func (m *model) run(done context.CancelFunc) error {
+	o := m.o
+	e := newEnder()
+	end := e.end
 	g := &guard{m: m, end: end}
 	in := &hangup{File: o.Input, gone: end}
 	out := &hangup{File: o.Output, gone: end}
@@ -136,15 +139,18 @@ func (m *model) run(end context.CancelFunc) error {
 		profile = colorprofile.ASCII
 	}
 	p := tea.NewProgram(g,
-		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(o.Environ),
+		tea.WithContext(e.ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(o.Environ),
 		tea.WithColorProfile(profile), tea.WithFPS(30),
 		tea.WithoutSignalHandler(), tea.WithoutCatchPanics(), // both are done here: more signals, and no stack trace on the terminal
 	)
+	e.quit = p.Quit
+	defer context.AfterFunc(m.ctx, end)()
 	signals := watchSignals(end, p.Send)
 	m.sig = signals.suspender()
 	_, err := p.Run()
-	end()
+	done()
 	signals.stop()
+	e.stop()
 	g.wait()
 	if lines := m.log.take(); len(lines) > 0 {
 		_ = appendLines(o.DataDir, logFile, lines)
@@ -153,10 +159,51 @@ func (m *model) run(end context.CancelFunc) error {
 		m.stop = false
 		return c.report(o, m)
 	}
-	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil || gone(err) {
+	if errors.Is(err, tea.ErrProgramKilled) && e.ctx.Err() != nil || gone(err) {
 		return nil // asked to end, or nobody is there any more
 	}
 	return err
+}
+
+// endGrace is how long a program may take to end in order.
+const endGrace = time.Second
+
+// ender ends a program from anywhere: in order, and if that does not help, as
+// when it hangs on a terminal that takes nothing more, not in order.
+type ender struct {
+	ctx    context.Context // the program's own
+	cancel context.CancelFunc
+	quit   func() // ends it in order; blocks until it listens
+	once   sync.Once
+	wg     sync.WaitGroup
+}
+
+func newEnder() *ender {
+	e := &ender{}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
+func (e *ender) end() {
+	e.once.Do(func() {
+		e.wg.Go(e.quit)
+		e.wg.Go(func() {
+			t := time.NewTimer(endGrace)
+			defer t.Stop()
+			select {
+			case <-t.C:
+				e.cancel()
+			case <-e.ctx.Done():
+			}
+		})
+	})
+}
+
+// stop waits for what end began, when the program has ended.
+func (e *ender) stop() {
+	e.once.Do(func() {}) // none begins any more
+	e.cancel()
+	e.wg.Wait()
 }
 
 // guard is the root model: it keeps a panic of the console from reaching the
@@ -164,7 +211,7 @@ func (m *model) run(end context.CancelFunc) error {
 // written when the terminal is restored.
 type guard struct {
 	m        *model
-	end      context.CancelFunc
+	end      func()
 	commands sync.WaitGroup // those that run
 
 	mu sync.Mutex
@@ -186,6 +233,9 @@ func (g *guard) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
 
 func (g *guard) View() (v tea.View) {
 	v.AltScreen = true
+	if g.crashed() != nil {
+		return v
+	}
 	defer g.catch("View")
 	return g.m.View()
 }

@@ -41,7 +41,7 @@ func Notices(s *api.State, now time.Time) []Notice {
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		if u.Credential != "" {
-			t := u.Name + " is not used with its keys: " + u.Credential
+			t := u.Name + " cools its keys: " + u.Credential
 			if !u.CredentialUntil.IsZero() {
 				t += ", next try in " + left(u.CredentialUntil, now)
 			}

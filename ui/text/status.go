@@ -19,21 +19,21 @@ func Status(s *api.State) string {
 		env = "(no environment)"
 	}
 	fmt.Fprintf(&b, "failback %s %s  %s\n", Visible(env), Visible(s.Instance), Visible(s.Scope))
-	fmt.Fprintf(&b, "gateway    version %s, pid %d, up %s, at %s\n", orNone(s.Version), s.PID, Age(now.Sub(s.StartedAt)), now.UTC().Format(time.RFC3339))
-	fmt.Fprintf(&b, "you        %s (%s)", orNone(s.You.Name), orNone(s.You.Role))
+	fmt.Fprintf(&b, "gateway     version %s, pid %d, up %s, at %s\n", orNone(s.Version), s.PID, Age(now.Sub(s.StartedAt)), now.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "you         %s (%s)", orNone(s.You.Name), orNone(s.You.Role))
 	if s.You.ReadOnlyWhy != "" {
 		fmt.Fprintf(&b, ", read-only: %s", Visible(s.You.ReadOnlyWhy))
 	}
 	b.WriteByte('\n')
 	for _, n := range Notices(s, now) {
-		fmt.Fprintf(&b, "%-10s %s\n", n.Word, n.Text)
+		fmt.Fprintf(&b, "%-11s %s\n", n.Word, n.Text)
 	}
 	t := &s.Traffic
-	fmt.Fprintf(&b, "users      %s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s\n",
+	fmt.Fprintf(&b, "users       %s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s\n",
 		Number(t.RPS, Rate), Number(t.FailedRatio, Percent), Number(t.FirstOutputP95, Seconds), t.InFlight, Number(t.ClientRetries, Rate))
-	fmt.Fprintf(&b, "fallback   %s, %s req/s, retry budget %s of %s\n",
+	fmt.Fprintf(&b, "fallback    %s, %s req/s, retry budget %s of %s\n",
 		Number(t.FallbackRatio, Percent), Number(t.FallbackRPS, Rate), Rate(s.RetryBudget.Available), Rate(s.RetryBudget.Size))
-	fmt.Fprintf(&b, "last write %s\n\n", lastWrite(s, now))
+	fmt.Fprintf(&b, "last write  %s\n\n", lastWrite(s, now))
 
 	b.WriteString(upstreams(s, now))
 	if len(s.Tasks) > 0 {

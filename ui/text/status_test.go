@@ -1,0 +1,149 @@
+package text
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"failback/gateway/operator/api"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("differs from %s (write it anew with -update if that is right):\n%s", path, got)
+	}
+}
+
+var now = time.Date(2026, 11, 30, 4, 12, 31, 0, time.UTC)
+
+// stateWith is one of everything; h is put wherever text comes from outside.
+func stateWith(h string) *api.State {
+	val := func(v float64) api.Number { return api.Number{State: api.StateValue, Value: v, At: now} }
+	return &api.State{
+		APIVersion: api.Version, Version: "v1.2.3" + h, Environment: "PROD" + h, Instance: "gw-1" + h, Scope: "this gateway only" + h, PID: 4711,
+		StartedAt: now.Add(-50 * time.Hour), At: now, You: api.You{Name: "ana" + h, Role: "viewer" + h, ReadOnlyWhy: "the role of this token is viewer" + h},
+		Passthrough: &api.Passthrough{Order: []string{"vertex" + h, "openai"}, Until: now.Add(29 * time.Minute), By: "ben" + h, Why: "all else is broken" + h},
+		Traffic:     api.Traffic{RPS: val(412), FailedRatio: val(0.008), FallbackRatio: val(0.381), FallbackRPS: val(157), FirstOutputP95: val(2.9), ClientRetries: val(3.1), InFlight: 430},
+		RetryBudget: api.RetryBudget{Available: 12, Size: 92, At: now},
+		LastWrite:   &api.Event{Event: KindCommand, Provider: "vertex" + h, Action: "share", From: "0", To: "5", By: "ana" + h, Why: "probe ok" + h, Result: "ok", Revision: 118, Time: now.Add(-41 * time.Second)},
+		Upstreams: []api.Upstream{
+			{Name: "anthropic-us-east-1" + h, Revision: 131, Share: 0, PrimaryOf: []string{"sonnet"}, Live: val(0), RPS: val(0), ErrorRatio: api.Number{State: "idle"}, FirstOutputP95: api.Number{State: "none"},
+				NextStep: api.NextStep{Share: 5, BlockedBy: "breaker text is open, next probe in 18s" + h}, Credential: "credential" + h, CredentialUntil: now.Add(4 * time.Minute),
+				Breakers: []api.Breaker{{Bucket: "anthropic-us-east-1:stream" + h, State: "closed", Since: now.Add(-time.Hour)}, {State: "open" + h, Since: now.Add(-24 * time.Minute), NextProbeAt: now.Add(18 * time.Second)}}},
+			{Name: "vertex" + h, Revision: 2, Share: 100, Unsynced: true, Live: api.Number{State: "none"}, RPS: val(408.3), ErrorRatio: val(0.004), FirstOutputP95: val(2.8),
+				Breakers: []api.Breaker{{Bucket: "vertex:text" + h, State: "closed", Forced: "closed", ForcedBy: "ana" + h, ForcedUntil: now.Add(time.Hour), Since: now.Add(-time.Hour)}}},
+			{Name: "openai" + h, Share: 25, NextStep: api.NextStep{Share: 75}, Breakers: []api.Breaker{{State: "closed", Mode: "shadow", Since: now}}},
+		},
+		Models:   []api.Model{{Name: "sonnet" + h, Candidates: []api.Candidate{{Upstream: "anthropic-us-east-1" + h, Model: "claude-sonnet-4-5" + h, Weight: 100}, {Upstream: "openai" + h, Model: "gpt-5-mini", Weight: 10, Substitute: true}}}},
+		Tasks:    []api.Task{{Name: "refund" + h, Fallback: "same_model" + h, OnUnavailable: "human" + h, UserSees: "a colleague will finish this" + h, RPS: val(0.4)}, {Name: "unnamed", Fallback: "same_model", OnUnavailable: "fail", RPS: api.Number{State: "idle"}}},
+		Config:   api.Config{Path: "failback.yaml" + h, Hash: "ab12" + h, LoadedAt: now.Add(-50 * time.Hour), LastError: "failback.yaml:3:5: upstreams: unknown key" + h, LastErrorAt: now.Add(-3 * time.Minute), NeedsRestart: []string{"listen" + h}},
+		Log:      api.Log{Target: "stdout" + h, Written: 1234567, Dropped: 12, Error: "broken pipe" + h},
+		Audit:    api.AuditStatus{Pending: 2, Lost: 1, Error: "no space left on device" + h},
+		Settings: []api.Setting{{Key: "breaker.cooldown" + h, Value: "15s" + h, Origin: "default" + h}, {Key: "listen", Value: "127.0.0.1:8080", Origin: "environment"}},
+		Demo:     "a demonstration" + h, Draining: true,
+	}
+}
+
+func ds(h string) *api.Decisions {
+	ms := 2700.0
+	return &api.Decisions{
+		Total: 1400000, PerMinute: 24700, At: now,
+		Decisions: []api.Decision{
+			{Time: now, RequestID: "req-1" + h, TaskType: "policy_question" + h, Model: "sonnet" + h, WorkflowStatus: "degraded_completed" + h, Route: "fallback" + h, SelectedProvider: "vertex" + h, Reason: "breaker_open" + h, HTTPStatus: 200, FirstOutputMS: &ms, DurationMS: 2900,
+				Candidates: []api.DecisionCandidate{{Provider: "anthropic-us-east-1" + h, Skipped: "breaker_open" + h}, {Provider: "openai"}, {Provider: "vertex" + h}},
+				Attempts:   []api.DecisionAttempt{{Provider: "vertex" + h, Class: "reset" + h}, {Provider: "vertex" + h, Class: "ok" + h}}},
+			{Time: now.Add(-time.Second), RequestID: "req-0", TaskType: "refund", Model: "sonnet", WorkflowStatus: "unavailable", Route: "none", Reason: "not_allowed", HTTPStatus: 503, DurationMS: 1},
+		},
+	}
+}
+
+func es(h string) []api.Event {
+	return []api.Event{
+		{Event: KindStep, Time: now, Provider: "vertex" + h, From: "0", To: "5", Reason: "override" + h, By: "ana" + h, Why: "probe ok" + h, Revision: 118},
+		{Event: KindBreaker, Time: now, Provider: "anthropic-us-east-1" + h, Capability: "text" + h, From: "half_open", To: "open" + h, Reason: "server_error" + h, Detail: "1/1 probes failed" + h},
+		{Event: KindBreaker, Time: now, Provider: "anthropic-us-east-1", Capability: "text", From: "closed", To: "open", Reason: "weight"},
+		{Event: KindCommand, Time: now, Provider: "vertex", Action: "share", From: "5%", To: "25%", By: "ben", Result: "stale", Reason: "stale_revision", Why: "go"},
+		{Event: KindCommand, Time: now, Provider: "vertex", Capability: "text", Action: "breaker", From: "auto", To: "open", By: "ben", Result: "ok", Revision: 0},
+		{Event: KindReload, Time: now, By: "ana", Result: "failed", Detail: "failback.yaml:3:5: unknown key"},
+		{Event: KindCredential, Time: now, Provider: "openai", Reason: "credential", Detail: "cooling for 5m"},
+		{Event: KindPassthrough, Time: now, Action: "on", By: "ben", Why: "all else is broken"},
+	}
+}
+
+func TestRenderings(t *testing.T) {
+	golden(t, "status.txt", Status(stateWith("")))
+	golden(t, "status-empty.txt", Status(&api.State{At: now, APIVersion: 2}))
+	golden(t, "decisions.txt", Decisions(ds("")))
+	golden(t, "decisions-empty.txt", Decisions(&api.Decisions{}))
+	golden(t, "events.txt", Events(es("")))
+	golden(t, "events-empty.txt", Events(nil))
+	golden(t, "result.txt", Result(&api.Result{Message: "vertex gets 5%", AuditPending: true, Upstream: &stateWith("").Upstreams[0], Report: []api.ReloadItem{{Key: "listen", Result: "needs restart"}, {Key: "breaker.cooldown", Result: "applied"}}}))
+	golden(t, "findings.txt", Findings([]Finding{{"error", "failback.yaml:3:5", "upstreams.a.base_url: not a URL", "did you mean https://…?"}, {"warning", "fake-redundancy/sonnet/egress", "both candidates leave by nat-a", ""}}))
+	golden(t, "findings-none.txt", Findings(nil))
+}
+
+// TestColumnsAreStable: the columns of a table begin at the same place in each
+// of its rows, whatever is in them.
+func TestColumnsAreStable(t *testing.T) {
+	got := Table([]string{"NAME", ">N", "REST"}, [][]string{{"模型", "1", "a"}, {"", "22 000", "b"}, {strings.Repeat("x", 500), "3", "c"}})
+	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	for i, l := range lines {
+		cells := []rune(l)
+		if i == 0 {
+			continue
+		}
+		if c := string(cells[len(cells)-1]); c != string(rune('a'+i-1)) {
+			t.Errorf("row %d ends with %q", i, c)
+		}
+	}
+	if !strings.Contains(got, "~") || strings.Contains(got, strings.Repeat("x", 200)) {
+		t.Error("a long cell pushes the others off the page")
+	}
+}
+
+// TestHostile: whatever comes from outside, nothing that drives a terminal is
+// printed, and no row becomes two.
+func TestHostile(t *testing.T) {
+	for _, h := range []string{"\x1b[2J", "\x1b]52;c;eA==\a", "\u202e", "\r", "\nFAKE", "\u009b", "\xff", "\t", "\u200b"} {
+		for name, f := range map[string]func(h string) string{
+			"status":    func(h string) string { return Status(stateWith(h)) },
+			"decisions": func(h string) string { return Decisions(ds(h)) },
+			"events":    func(h string) string { return Events(es(h)) },
+			"result": func(h string) string {
+				return Result(&api.Result{Message: h, Upstream: &stateWith(h).Upstreams[0], Report: []api.ReloadItem{{Key: h, Result: h}}})
+			},
+			"findings": func(h string) string { return Findings([]Finding{{h, h, h, h}}) },
+		} {
+			got := f(h)
+			for _, r := range got {
+				if r != '\n' && !unicode.IsGraphic(r) {
+					t.Errorf("%s with %q prints %U", name, h, r)
+				}
+			}
+			if n, plain := strings.Count(got, "\n"), strings.Count(f("x"), "\n"); n != plain {
+				t.Errorf("%s with %q has %d lines, %d without", name, h, n, plain)
+			}
+		}
+	}
+}
