@@ -363,3 +363,27 @@ func TestRTY07OnlyALargerContextGetsATooLongRequest(t *testing.T) {
 func policyTask(fallback policy.Fallback) policy.Task {
 	return policy.Task{Name: "task-" + string(fallback), Fallback: fallback}
 }
+
+// The deadline ends with the first output; after it only silence and
+// stream.max end a stream.
+func TestAStreamMayTakeFiveMinutes(t *testing.T) {
+	inWorld(t, two(), func(w *world) {
+		w.stubs["a"].do(func(rw http.ResponseWriter, r *http.Request) {
+			head(rw)
+			for range 30 {
+				chunk(rw, "word ")
+				if !pause(r.Context(), 10*time.Second) {
+					return
+				}
+			}
+			finish(rw)
+		})
+		r := w.send(request{stream: true})
+		if r.classes() != "a:ok" || r.Status != decision.Completed || r.took != 5*time.Minute {
+			t.Errorf("%s %s after %s", r.classes(), r.Status, r.took)
+		}
+		if n := strings.Count(r.out.body.String(), "word "); n != 30 {
+			t.Errorf("the client got %d words", n)
+		}
+	})
+}
