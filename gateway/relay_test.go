@@ -243,3 +243,59 @@ func TestInFlightIsBounded(t *testing.T) {
 		t.Errorf("afterwards: %d %s", resp.StatusCode, text)
 	}
 }
+
+// A held answer that takes long: signs of life first, then the whole answer,
+// and in trailers what the head could not say. Where it fails after a sign of
+// life, one error event and a broken connection.
+func TestAHeldAnswerKeepsItsClientAlive(t *testing.T) {
+	t.Parallel()
+	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		select {
+		case <-time.After(10500 * time.Millisecond):
+		case <-r.Context().Done():
+			return
+		}
+		if strings.Contains(string(b), "fail") {
+			w.WriteHeader(503)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	defer stub.Close()
+	base := serve(t, fmt.Sprintf("upstreams: {a: {dialect: openai, base_url: %s/v1, api_key: k}}\nmodels: {m: {candidates: [{upstream: a}]}}\nretry: {attempts: 1}\ntasks: {held: {fallback: any, release: complete}}\n", stub.URL))
+	send := func(content string) (*http.Response, string, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"`+content+`"}]}`))
+		if err != nil {
+			return nil, "", err
+		}
+		req.Header.Set("Failback-Task", "held")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, "", err
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		return resp, string(b), err
+	}
+	failed := make(chan string, 1)
+	go func() {
+		_, body, err := send("fail")
+		if err == nil {
+			body = "no error at all: " + body
+		}
+		failed <- body
+	}()
+	resp, body, err := send("hi")
+	if err != nil || resp.StatusCode != 200 || !strings.HasPrefix(body, ":") || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"hi"`) {
+		t.Errorf("%v %q", err, body)
+	}
+	if resp.Trailer.Get("Failback-Status") != "completed" || resp.Trailer.Get("Failback-Upstream") != "a" {
+		t.Errorf("trailers %v", resp.Trailer)
+	}
+	if body := <-failed; strings.Count(body, `"error"`) != 1 || strings.Contains(body, "[DONE]") || !strings.HasPrefix(body, ":") {
+		t.Errorf("a failure after a sign of life: %q", body)
+	}
+}
