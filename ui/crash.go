@@ -39,7 +39,7 @@ func safe(s string) string {
 
 // secrets are shapes of tokens and keys. None should ever come near a panic;
 // a crash file is mailed around.
-var secrets = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S+|\b(sk|fb|key|tok|token|api[_-]?key|password|secret|authorization)["']?\s*[-_=:]\s*\S+`)
+var secrets = regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*(\w+\s+)?\S+|\b(bearer|basic)\s+\S+|\b(sk|fb|key|tok|token|api[_-]?key|password|secret)["']?\s*[-_=:]\s*\S+`)
 
 // report writes the crash file and returns the error that names it. The file
 // has the stack, and nothing of the environment, the token or the traffic.

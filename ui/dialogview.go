@@ -87,8 +87,11 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 		has := "it gets " + m.number(live, text.Percent) + " of its own now"
 		if live.State == sources.Value || live.State == sources.Ageing {
 			has = "it gets " + text.Rate(own.Value*live.Value) + " now"
-			if !a.raise {
-				gets = span{"that moves about " + text.Rate(max(own.Value*live.Value-then, 0)) + " req/s away from " + out(u.Name) + "; it keeps " + text.Rate(then), normal}
+			switch {
+			case !a.raise && own.Value*live.Value <= then:
+				gets = span{"that is at most " + text.Rate(then) + " req/s to " + out(u.Name) + "; " + has, normal}
+			case !a.raise:
+				gets = span{"that moves about " + text.Rate(own.Value*live.Value-then) + " req/s away from " + out(u.Name) + "; it keeps " + text.Rate(then), normal}
 			}
 		}
 		if gets.text == "" {

@@ -361,6 +361,50 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// A panic anywhere ends the program in order, once, and what is returned can be
+// drawn.
+func TestGuard(t *testing.T) {
+	ended := 0
+	g := &guard{end: func() { ended++ }} // without a model all of it panics
+	g.Init()
+	next, cmd := g.Update(nil)
+	if next != tea.Model(g) || cmd != nil {
+		t.Errorf("Update returned %v, %v", next, cmd)
+	}
+	if v := g.View(); !v.AltScreen || v.Content != "" {
+		t.Errorf("View returned %+v", v)
+	}
+	if msg := g.guarded(func() tea.Msg { panic("late") })(); msg != nil {
+		t.Errorf("a command returned %v", msg)
+	}
+	if ended == 0 || g.crashed() == nil || g.crashed().where != "Init" {
+		t.Errorf("ended %d times, crash %+v", ended, g.crashed())
+	}
+	batch := g.guarded(tea.Batch(func() tea.Msg { panic("one") }, func() tea.Msg { return "two" }))().(tea.BatchMsg)
+	if batch[0]() != nil || batch[1]() != "two" {
+		t.Error("the commands of a batch are not guarded")
+	}
+	g.wait()
+	if msg := g.guarded(func() tea.Msg { return "after" })(); msg != nil {
+		t.Errorf("a command began after the end: %v", msg)
+	}
+}
+
+// A panic's value is shown without secrets, escapes and pages of text.
+func TestSafe(t *testing.T) {
+	for _, s := range []string{"Authorization: Bearer fbt-abcdef", "bearer abcdef", "sk-ant-api03-abcdef", "token=abcdef", "api_key: abcdef", `password="abcdef"`} {
+		if got := safe("it broke: " + s); strings.Contains(got, "abcdef") || !strings.Contains(got, "it broke: ") {
+			t.Errorf("%q becomes %q", s, got)
+		}
+	}
+	if got := safe("\x1b[2J" + strings.Repeat("x", 10000)); strings.Contains(got, "\x1b") || len(got) > 600 {
+		t.Errorf("%d bytes: %.20q", len(got), got)
+	}
+	if got := safe("index out of range [3] with length 3"); got != "index out of range [3] with length 3" {
+		t.Errorf("an ordinary panic becomes %q", got)
+	}
+}
+
 func TestCutMiddle(t *testing.T) {
 	for _, tt := range []struct {
 		s    string

@@ -231,8 +231,11 @@ func (m *model) wayBack(now time.Time, w int) row {
 		why = span{"not known: the gateway does not answer", warn}
 	case waits && set.share == u.Share:
 		why = span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, m.now)), accent}
-	case u.NextStep.Share == 0 && nextStep(u.Share) < 0:
-		why = span{"it has all of its traffic", dim}
+	case nextStep(u.Share) < 0:
+		why = span{"nothing to give back", dim}
+		if b := text.Worst(u.Breakers); b != nil && text.Severity(b) > 0 {
+			why = span{"its breaker comes back by itself", normal}
+		}
 	case u.NextStep.BlockedBy != "":
 		why = span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
 	case m.noWrite() == "":
@@ -338,7 +341,8 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 	undo, why := m.undoable()
 	for i := range d.changes {
 		e := &d.changes[i]
-		if !shown(e) {
+		// A breaker that tries is told by how that ended.
+		if !shown(e) || e.Event == text.KindBreaker && e.To == "half_open" {
 			continue
 		}
 		if len(rows) == n {

@@ -225,7 +225,8 @@ func (g *guard) Init() (cmd tea.Cmd) {
 	return g.guarded(g.m.Init())
 }
 
-func (g *guard) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
+func (g *guard) Update(msg tea.Msg) (next tea.Model, cmd tea.Cmd) {
+	next = g // also after a panic
 	defer g.catch("Update")
 	_, cmd = g.m.Update(msg)
 	return g, g.guarded(cmd)
