@@ -31,7 +31,8 @@ func runServe(in *invocation) error {
 // serve runs a gateway until in.ctx ends. During it runs alongside once the
 // gateway serves, with its client address, until the gateway ends.
 func (in *invocation) serve(load func(context.Context) (*config.Config, error), banner func() string, during func(ctx context.Context, url string) error) error {
-	log := &logger{w: in.err}
+	log := newLogger(in.err)
+	defer log.close()
 	stdlog.SetOutput(io.Discard) // net/http quotes upstreams' bytes on it
 	g := gateway.New(gateway.Options{
 		Load: load, Version: programVersion(), Instance: in.instance, Stdout: in.out, Log: log.print, Banner: banner,
@@ -74,18 +75,6 @@ func stopOn(g *gateway.Gateway) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return g.Stop(ctx)
-}
-
-// logger writes texts for the operator of the process, one line each.
-type logger struct {
-	mu sync.Mutex // guards w
-	w  io.Writer
-}
-
-func (l *logger) print(s string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintln(l.w, time.Now().UTC().Format(time.RFC3339)+" "+s)
 }
 
 // runDefault starts the gateway as a process of its own, unless one answers
