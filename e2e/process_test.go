@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,11 +60,15 @@ func until(t *testing.T, what string, f func() bool) {
 // stub is an upstream that counts by conversation who was answered.
 type stub struct {
 	*http.Server
-	url   string
-	seen  atomic.Int64
-	delay time.Duration
-	mu    sync.Mutex // guards everything that follows
-	who   map[string]int
+	url    string
+	seen   atomic.Int64
+	delay  time.Duration
+	broken atomic.Bool // answers 500
+
+	mu     sync.Mutex // guards everything that follows
+	who    map[string]int
+	keys   map[string]int
+	finish chan struct{} // streams run until it is closed
 }
 
 func newStub(t *testing.T) *stub {
@@ -71,7 +77,7 @@ func newStub(t *testing.T) *stub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stub{url: "http://" + l.Addr().String() + "/v1", who: map[string]int{}}
+	s := &stub{url: "http://" + l.Addr().String() + "/v1", who: map[string]int{}, keys: map[string]int{}, finish: make(chan struct{})}
 	s.Server = &http.Server{Handler: s}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
@@ -85,7 +91,18 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user, _, _ := strings.Cut(rest, `"`)
 	s.mu.Lock()
 	s.who[user]++
+	s.keys[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]++
+	finish := s.finish
 	s.mu.Unlock()
+	if s.broken.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"error":{"message":"broken","type":"server_error"}}`)
+		return
+	}
+	if strings.Contains(string(body), `"stream":true`) {
+		stream(w, r, finish)
+		return
+	}
 	if s.delay > 0 {
 		select {
 		case <-time.After(s.delay):
@@ -95,6 +112,46 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+}
+
+// stream sends a frame every 20 ms until finish is closed, and then ends as it should.
+func stream(w http.ResponseWriter, r *http.Request, finish <-chan struct{}) {
+	frame := func(delta, reason string) {
+		_, _ = fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{%s},"finish_reason":%s}]}`+"\n\n", delta, reason)
+		_ = http.NewResponseController(w).Flush()
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		frame(`"content":"x"`, "null")
+		select {
+		case <-finish:
+			frame("", `"stop"`)
+			_, _ = io.WriteString(w, "data: [DONE]\n\n")
+			return
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// end lets the streams under way end; later ones run until the next call.
+func (s *stub) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.finish)
+	s.finish = make(chan struct{})
+}
+
+// shown returns how often each credential was seen since the last call.
+func (s *stub) shown() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := s.keys
+	s.keys = map[string]int{}
+	return keys
 }
 
 // members returns who was answered since the last call.
@@ -169,6 +226,12 @@ models:
 // start runs failback serve and waits until it is ready.
 func start(t *testing.T, path string) *running {
 	t.Helper()
+	return startAs(t, path, func(*exec.Cmd) {})
+}
+
+// startAs is start with a command that prepare may change.
+func startAs(t *testing.T, path string, prepare func(*exec.Cmd)) *running {
+	t.Helper()
 	r := &running{dir: filepath.Dir(path), stderr: &buffer{}, ended: make(chan error, 1)}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -179,6 +242,7 @@ func start(t *testing.T, path string) *running {
 	r.metrics = "http://" + strings.TrimSuffix(strings.TrimPrefix(lines[1], "operator: {listen: "), "}") + "/metrics"
 	r.Cmd = exec.Command(program, "serve", "--config", path)
 	r.Stderr = r.stderr
+	prepare(r.Cmd)
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +253,14 @@ func start(t *testing.T, path string) *running {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.client.Close)
+	ready := http.DefaultClient
+	if strings.Contains(string(b), "\ntls:") {
+		r.url = strings.Replace(r.url, "http:", "https:", 1)
+		ready = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is the test's own
+		defer ready.CloseIdleConnections()
+	}
 	until(t, "the gateway is ready", func() bool {
-		resp, err := http.Get(r.url + "/readyz")
+		resp, err := ready.Get(r.url + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -225,13 +295,35 @@ func (r *running) term(t *testing.T) error {
 	}
 }
 
-func (r *running) upstream(t *testing.T, name string) api.Upstream {
+func (r *running) hangup(t *testing.T) {
+	t.Helper()
+	if err := r.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *running) state(t *testing.T) *api.State {
 	t.Helper()
 	s, err := r.client.State(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range s.Upstreams {
+	return s
+}
+
+// events returns the events of a kind.
+func (r *running) events(t *testing.T, kind string) []api.Event {
+	t.Helper()
+	all, err := r.client.Events(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all.Events, func(e api.Event) bool { return e.Event != kind })
+}
+
+func (r *running) upstream(t *testing.T, name string) api.Upstream {
+	t.Helper()
+	for _, u := range r.state(t).Upstreams {
 		if u.Name == name {
 			return u
 		}
@@ -259,6 +351,104 @@ func chat(client *http.Client, url, user string) (int, error) {
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode, err
+}
+
+// streams opens n streams and waits until each of them runs. What it returns
+// waits for their ends and checks that each is whole.
+func streams(t *testing.T, url string, n int) (wait func()) {
+	t.Helper()
+	type end struct {
+		text string
+		err  error
+	}
+	ends := make(chan end, n)
+	for i := range n {
+		body := fmt.Sprintf(`{"model":"m","stream":true,"user":"s%d","messages":[{"role":"user","content":"hi"}]}`, i)
+		resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("a stream: %s", resp.Status)
+		}
+		go func() {
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			ends <- end{string(b), err}
+		}()
+	}
+	return func() {
+		t.Helper()
+		for range n {
+			select {
+			case e := <-ends:
+				if e.err != nil || !strings.HasSuffix(e.text, "data: [DONE]\n\n") || strings.Contains(e.text, "error") {
+					t.Errorf("a stream broke after %d bytes: %v", len(e.text), e.err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("a stream does not end")
+			}
+		}
+	}
+}
+
+// traffic sends a request every few milliseconds, each of which must succeed,
+// until the end of the test or until what it returns is called.
+func traffic(t *testing.T, url string, every time.Duration) (stop func() (sent int64)) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 20 * time.Second}
+	done := make(chan struct{})
+	var sent int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			sent++
+			user := fmt.Sprintf("t%d", sent)
+			wg.Go(func() {
+				if status, err := chat(client, url, user); err != nil || status != http.StatusOK {
+					t.Errorf("%s: %d %v", user, status, err)
+				}
+			})
+		}
+	})
+	stop = sync.OnceValue(func() int64 {
+		close(done)
+		wg.Wait()
+		client.CloseIdleConnections()
+		return sent
+	})
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+// edit replaces text in a file, at once, as a careful editor does.
+func edit(t *testing.T, path, old, new string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), old) {
+		t.Fatalf("%s has no %q", path, old)
+	}
+	replace(t, path, strings.Replace(string(b), old, new, 1))
+}
+
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // chatAll sends one request for each user, a few at a time.

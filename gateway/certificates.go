@@ -6,28 +6,56 @@ import (
 	"log"
 	"strings"
 	"sync/atomic"
+
+	"failback/gateway/config"
 )
 
-// certificates is a certificate in two files that may be replaced while the
-// gateway runs.
+// certificates is the certificate of a listener, which may be replaced while
+// the gateway runs.
 type certificates struct {
-	cert, key string
-	current   atomic.Pointer[tls.Certificate]
+	current atomic.Pointer[tls.Certificate]
 }
 
-func newCertificates(cert, key string) (*certificates, error) {
-	c := &certificates{cert: cert, key: key}
-	return c, c.reload()
-}
-
-// reload reads the files again; on an error the old certificate stays.
-func (c *certificates) reload() error {
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+func newCertificates(t *config.TLS) (*certificates, error) {
+	pair, err := readPair(t)
 	if err != nil {
-		return fmt.Errorf("cannot use certificate %s with key %s: %w", c.cert, c.key, err)
+		return nil, err
 	}
-	c.current.Store(&pair)
-	return nil
+	c := &certificates{}
+	c.current.Store(pair)
+	return c, nil
+}
+
+func readPair(t *config.TLS) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use certificate %s with key %s: %w", t.Cert, t.Key, err)
+	}
+	return &pair, nil
+}
+
+// readCertificates reads the certificates that cfg names for listeners that
+// have one. Nothing is in force until install is called.
+func (g *Gateway) readCertificates(cfg *config.Config) (install func(), err error) {
+	var clients, operators *tls.Certificate
+	if g.certs != nil && cfg.TLS != nil {
+		if clients, err = readPair(cfg.TLS); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+	}
+	if g.opCerts != nil && cfg.Operator.TLS != nil {
+		if operators, err = readPair(cfg.Operator.TLS); err != nil {
+			return nil, fmt.Errorf("operator.tls: %w", err)
+		}
+	}
+	return func() {
+		if clients != nil {
+			g.certs.current.Store(clients)
+		}
+		if operators != nil {
+			g.opCerts.current.Store(operators)
+		}
+	}, nil
 }
 
 func (c *certificates) config() *tls.Config {

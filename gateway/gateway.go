@@ -136,12 +136,19 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o750); err != nil {
 		return fmt.Errorf("data_dir: %w", err)
 	}
+	g.seen.Store(fingerprintOf(ctx, cfg))
+	// First of all the data directory becomes this gateway's: no other one may
+	// write into it.
+	if err := g.claim(cfg); err != nil {
+		return err
+	}
 	if err := g.openRooms(cfg); err != nil {
 		return err
 	}
-	if err := g.openOperator(cfg); err != nil {
+	if err := g.operator.Start(); err != nil {
 		return err
 	}
+	g.onStop(g.operator.Stop)
 	g.run(g.breakers.Run)
 	g.run(g.watch)
 	return g.openClients(cfg)
@@ -160,9 +167,14 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 		return fmt.Errorf("telemetry.decision_log: %w", err)
 	}
 	g.log = log
-	g.onStop(log.Close)
+	g.onStop(func(ctx context.Context) error {
+		// A dead sink loses lines, which is said; it fails nothing.
+		if err := log.Close(ctx); err != nil {
+			g.o.Log(err.Error())
+		}
+		return nil
+	})
 	g.live = telemetry.NewLive()
-	g.registry = prometheus.NewRegistry()
 	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
 	g.breakers = breaker.New(g.event)
 	g.book = upstream.NewBook(g.event)
@@ -213,15 +225,17 @@ func (g *Gateway) install(s *setup) {
 	}
 }
 
-func (g *Gateway) openOperator(cfg *config.Config) error {
+// claim makes the operator API, which is not served yet, and takes its socket.
+func (g *Gateway) claim(cfg *config.Config) error {
 	var tlsConfig *tls.Config
 	if t := cfg.Operator.TLS; t != nil {
-		certs, err := newCertificates(t.Cert, t.Key)
+		certs, err := newCertificates(t)
 		if err != nil {
 			return fmt.Errorf("operator.tls: %w", err)
 		}
 		g.opCerts, tlsConfig = certs, certs.config()
 	}
+	g.registry = prometheus.NewRegistry()
 	server, err := operator.New(operator.Options{
 		Socket:    filepath.Join(cfg.DataDir, SocketName),
 		Listen:    cfg.Operator.Listen,
@@ -239,11 +253,15 @@ func (g *Gateway) openOperator(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := server.Start(); err != nil {
+	release, err := server.Claim()
+	if err != nil {
 		return err
 	}
 	g.operator = server
-	g.onStop(server.Stop)
+	g.onStop(func(context.Context) error {
+		release()
+		return nil
+	})
 	return nil
 }
 
@@ -285,7 +303,7 @@ func (g *Gateway) openClients(cfg *config.Config) error {
 	}
 	serve := func() error { return g.server.Serve(listener) }
 	if cfg.TLS != nil {
-		certs, err := newCertificates(cfg.TLS.Cert, cfg.TLS.Key)
+		certs, err := newCertificates(cfg.TLS)
 		if err != nil {
 			_ = listener.Close()
 			return fmt.Errorf("tls: %w", err)

@@ -27,8 +27,13 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	old := g.setup.Load()
-	g.seen.Store(g.fingerprint(ctx))
+	before := fingerprintOf(ctx, old.cfg)
+	g.seen.Store(before)
 	cfg, err := g.o.Load(ctx)
+	var useCertificates func()
+	if err == nil {
+		useCertificates, err = g.readCertificates(cfg)
+	}
 	if err != nil {
 		g.reloads.failed(err)
 		g.event(decision.Event{
@@ -50,7 +55,12 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 			restart = append(restart, c.Key)
 		}
 	}
+	useCertificates()
 	g.install(g.setupFrom(cfg))
+	if *fingerprintOf(ctx, old.cfg) == *before {
+		// Nothing changed meanwhile: that other files count now is no change.
+		g.seen.Store(fingerprintOf(ctx, cfg))
+	}
 	g.book.ClearAll()
 	g.log.Reopen()
 	g.reloads.succeeded(restart)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"failback/gateway/config"
 )
 
 // watchEvery is how often files are looked at. Content is compared, not names
@@ -15,12 +17,11 @@ const watchEvery = 2 * time.Second
 // fingerprint is the content of every file the configuration depends on.
 type fingerprint [sha256.Size]byte
 
-// fingerprint reads the files again. A file that cannot be read has a content
+// fingerprintOf reads the files of cfg. One that cannot be read has a content
 // of its own, so that its coming back is a change too.
-func (g *Gateway) fingerprint(ctx context.Context) *fingerprint {
+func fingerprintOf(ctx context.Context, cfg *config.Config) *fingerprint {
 	sum := sha256.New()
-	s := g.setup.Load()
-	for _, path := range append([]string{s.cfg.Path}, s.cfg.Files()...) {
+	for _, path := range append([]string{cfg.Path}, cfg.Files()...) {
 		if path == "" || ctx.Err() != nil {
 			continue
 		}
@@ -45,7 +46,6 @@ func hashFile(w io.Writer, path string) error {
 // watch reloads when a file changed, once its content has stood still for a
 // whole interval: half a file is not a configuration.
 func (g *Gateway) watch(ctx context.Context) error {
-	g.seen.Store(g.fingerprint(ctx))
 	last := g.seen.Load()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -55,26 +55,13 @@ func (g *Gateway) watch(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		now := g.fingerprint(ctx)
+		now := fingerprintOf(ctx, g.setup.Load().cfg)
 		if *now == *last && *now != *g.seen.Load() {
-			g.reloadFiles(ctx)
+			// What is refused is an event and part of the state.
+			if _, err := g.Reload(ctx, "auto"); err != nil {
+				g.o.Log("the configuration changed and was refused: " + err.Error())
+			}
 		}
 		last = now
-	}
-}
-
-// reloadFiles takes over what changed in the files. Errors are events and part
-// of the state; what is in force stays.
-func (g *Gateway) reloadFiles(ctx context.Context) {
-	for _, c := range []*certificates{g.certs, g.opCerts} {
-		if c == nil {
-			continue
-		}
-		if err := c.reload(); err != nil {
-			g.alarm(err.Error())
-		}
-	}
-	if _, err := g.Reload(ctx, "auto"); err != nil {
-		g.o.Log("the configuration changed and was refused: " + err.Error())
 	}
 }

@@ -96,6 +96,7 @@ type Server struct {
 	audit   *audit // nil until Start
 	http    *http.Server
 	socket  *socket
+	claimed bool // by Claim, whose caller releases the socket
 	tcp     net.Listener
 	stopErr error
 }
@@ -142,6 +143,29 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// Claim takes the socket, so that no other gateway uses this data_dir, without
+// serving on it yet: whoever connects waits for Start. After Stop, and after all
+// else that writes there has ended, the caller releases it. Without Claim, Start
+// takes the socket and Stop releases it.
+func (s *Server) Claim() (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != stateNew {
+		return nil, errors.New("operator: already started")
+	}
+	if s.o.Socket == "" {
+		return func() {}, nil
+	}
+	if s.socket, err = listenSocket(s.o.Socket); err != nil {
+		return nil, err
+	}
+	s.claimed = true
+	return func() {
+		s.socket.close()
+		s.socket.unlock()
+	}, nil
+}
+
 // Start opens the audit file, listens and serves. If it fails nothing is left
 // open, and the server cannot be started again.
 func (s *Server) Start() (err error) {
@@ -159,7 +183,7 @@ func (s *Server) Start() (err error) {
 	}()
 	// The socket comes first: its lock makes sure that no other gateway writes
 	// the audit file of this data_dir.
-	if s.o.Socket != "" {
+	if s.o.Socket != "" && !s.claimed {
 		if s.socket, err = listenSocket(s.o.Socket); err != nil {
 			return err
 		}
@@ -291,7 +315,7 @@ func (s *Server) closeAll() (err error) {
 	if s.audit != nil {
 		err = s.audit.close()
 	}
-	if s.socket != nil {
+	if s.socket != nil && !s.claimed {
 		s.socket.unlock()
 	}
 	return err
