@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -110,21 +109,13 @@ func sameMembersElsewhere(t *testing.T, g *running, path string, users []string,
 // countsAgree: metrics, decision log and operator state tell what the stubs saw.
 func countsAgree(t *testing.T, g *running, sent int, a, b *stub) {
 	t.Helper()
-	resp, err := http.Get(g.metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := g.scrape(t)
 	for name, s := range map[string]*stub{"a": a, "b": b} {
-		if got := sum(string(text), "ai_model_attempts_total", `provider="`+name+`"`); got != float64(s.seen.Load()) {
+		if got := sum(text, "ai_model_attempts_total", `provider="`+name+`"`); got != float64(s.seen.Load()) {
 			t.Errorf("attempts of %s: metrics say %g, the stub saw %d", name, got, s.seen.Load())
 		}
 	}
-	if got := sum(string(text), "ai_model_requests_total", ""); got != float64(sent) {
+	if got := sum(text, "ai_model_requests_total", ""); got != float64(sent) {
 		t.Errorf("requests: metrics say %g, %d were sent", got, sent)
 	}
 	var lines, toA int
@@ -160,8 +151,8 @@ func sum(text, name, label string) float64 {
 	total := 0.0
 	for line := range strings.Lines(text) {
 		var v float64
-		if strings.HasPrefix(line, name+"{") && strings.Contains(line, label) {
-			_, value, _ := strings.Cut(line, "} ")
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if of, _, _ := strings.Cut(series, "{"); of == name && strings.Contains(series, label) {
 			if _, err := fmt.Sscan(value, &v); err == nil {
 				total += v
 			}
