@@ -148,12 +148,25 @@ func (c *control) Passthrough(_ context.Context, who operator.Actor, cmd api.Com
 		return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: fmt.Sprintf("for: %q is not a duration above 0, such as 30m", cmd.For)}
 	}
 	p := &router.Passthrough{Order: cmd.Order, Until: time.Now().Add(lasts), By: who.Name, Why: cmd.Reason}
-	g.router.SetPassthrough(p)
+	g.passthrough(p)
 	g.event(decision.Event{
 		Kind: decision.KindPassthrough, From: "off", To: "on", By: who.Name, Why: cmd.Reason,
 		Detail: fmt.Sprintf("order %v for %s", cmd.Order, lasts),
 	})
 	return api.Result{Message: fmt.Sprintf("passthrough is on until %s, order %v: share and breakers are ignored", p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)}, nil
+}
+
+// passthrough begins p and tells its end, unless something else ends it first.
+func (g *Gateway) passthrough(p *router.Passthrough) {
+	g.router.SetPassthrough(p)
+	end := time.AfterFunc(time.Until(p.Until), func() {
+		if g.router.EndPassthrough(p) {
+			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: "auto", Detail: "its time is over"})
+		}
+	})
+	if was := g.passthroughEnd.Swap(end); was != nil {
+		was.Stop()
+	}
 }
 
 func (c *control) Reload(ctx context.Context, who operator.Actor) (api.Result, error) {

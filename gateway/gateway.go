@@ -89,6 +89,8 @@ type Gateway struct {
 	reloads reloads
 	seen    atomic.Pointer[fingerprint] // of the files as they were last read
 
+	passthroughEnd atomic.Pointer[time.Timer] // of the last passthrough; nil before
+
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
@@ -148,7 +150,14 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	if err := g.operator.Start(); err != nil {
 		return err
 	}
-	g.onStop(g.operator.Stop)
+	g.onStop(func(ctx context.Context) error {
+		defer func() {
+			if end := g.passthroughEnd.Load(); end != nil {
+				end.Stop()
+			}
+		}()
+		return g.operator.Stop(ctx)
+	})
 	g.run(g.breakers.Run)
 	g.run(g.watch)
 	return g.openClients(cfg)

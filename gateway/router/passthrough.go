@@ -19,6 +19,9 @@ func (p *Passthrough) names(upstream string) bool { return slices.Contains(p.Ord
 // SetPassthrough begins p; nil ends what there is.
 func (r *Router) SetPassthrough(p *Passthrough) { r.passthrough.Store(p) }
 
+// EndPassthrough ends p, if it is what there is, and reports whether it was.
+func (r *Router) EndPassthrough(p *Passthrough) bool { return r.passthrough.CompareAndSwap(p, nil) }
+
 // Passthrough returns what is in force, nil if nothing is. It ends by itself.
 func (r *Router) Passthrough() *Passthrough {
 	p := r.passthrough.Load()
