@@ -72,7 +72,7 @@ func (x *exchange) cut(err error, some bool) {
 		x.broken(err, decision.Interrupted)
 	case x.decoded && (x.readErr == nil || x.readErr == io.EOF):
 		x.broken(io.ErrUnexpectedEOF, decision.BadResponse)
-	case some && err == io.ErrUnexpectedEOF:
+	case some:
 		x.broken(err, decision.BadResponse)
 	default:
 		x.broken(err, decision.Reset)
