@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"time"
 
 	"failback/gateway/breaker"
 	"failback/gateway/decision"
@@ -47,7 +48,7 @@ func (run *run) next() *standing {
 			why = run.take(s, strictly)
 		}
 		if why == "" {
-			s.skipped = ""
+			s.skipped, run.overflow = "", false
 			return s
 		}
 		run.skip(s, why)
@@ -71,7 +72,9 @@ func (m manner) helps(run *run, s *standing) bool {
 	switch m {
 	case lastResort:
 		switch s.skipped {
-		case decision.Weight, decision.RetryBudget, decision.Slow, decision.Capacity:
+		case decision.Weight, decision.RetryBudget, decision.Slow, decision.Capacity,
+			// These bind everybody, but a probe that is due may be this request.
+			decision.BreakerOpen, decision.ReasonOf(decision.RateLimited):
 			return true
 		}
 	case overflowing:
@@ -98,6 +101,11 @@ func (run *run) skip(s *standing, why decision.Reason) {
 	case decision.NotAllowed:
 		run.policyRefused = true
 	case decision.DataZone, decision.NoCapability, decision.Passthrough:
+	case decision.ReasonOf(decision.ContextLength):
+		if !s.asked && !s.primary {
+			break // its own context is too small, which says nothing of the others'
+		}
+		fallthrough
 	default:
 		run.last = why
 		run.causes = append(run.causes, policy.Cause{Reason: why, AtPrimary: s.primary})
@@ -170,7 +178,9 @@ func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
 	group := s.Group(run.q.Needs)
 	why := group.Acquire(p, ask)
 	if why == decision.Capacity && how == waiting {
+		began := time.Now()
 		why = group.Wait(run.ctx, p, ask, min(s.Upstream.Patience, run.plan.MaxWait-run.waited, run.remaining()))
+		run.wait(time.Since(began))
 	}
 	if why != "" {
 		return why
