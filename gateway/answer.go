@@ -195,7 +195,8 @@ func shouldRetry(h http.Header, end router.End, attempted bool) {
 	if end.HasRetryAfter {
 		seconds := max(int64((end.RetryAfter+time.Second-1)/time.Second), 1)
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
-		h.Set("Retry-After-Ms", strconv.FormatInt(max(end.RetryAfter.Milliseconds(), 1), 10))
+		ms := max(int64((end.RetryAfter+time.Millisecond-1)/time.Millisecond), 1)
+		h.Set("Retry-After-Ms", strconv.FormatInt(ms, 10))
 	}
 	if attempted || !end.Ending.Retryable || !end.HasRetryAfter {
 		h.Set("X-Should-Retry", "false")
