@@ -37,6 +37,11 @@ func End(t Terms, f Finish) Ending {
 		return Ending{Status: decision.Rejected}
 	}
 	switch decision.Class(f.Last) {
+	case decision.ContextLength:
+		return Ending{
+			Status: decision.Rejected, HTTPStatus: http.StatusBadRequest, Code: "context_length_exceeded",
+			Message: "the request is larger than the context of every model that may answer it; shorten it",
+		}
 	case decision.ClientGone:
 		return Ending{Status: decision.Cancelled, HTTPStatus: StatusClientGone, Code: "client_gone", Message: "the client closed the request"}
 	case decision.CallerDeadline:

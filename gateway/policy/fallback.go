@@ -41,7 +41,7 @@ func MayServe(t Terms, c Candidate) Verdict {
 }
 
 func mayServe(t Terms, c Candidate) bool {
-	if c.Primary {
+	if c.Primary && !c.Substitute {
 		return true
 	}
 	switch t.Task.Fallback {
@@ -66,8 +66,11 @@ func causeMoves(t Terms, cause Cause, c Candidate) bool {
 	case decision.QuotaExhausted:
 		return t.SwitchOnQuota || !cause.AtPrimary
 	}
+	// retry_budget is not among these: as a cause it is the opening of a bucket,
+	// which is there to send requests elsewhere. An empty budget ends a request
+	// without asking.
 	switch cause.Reason {
-	case decision.SharedFault, decision.RetryBudget, decision.Deadline, decision.CostCeiling,
+	case decision.SharedFault, decision.Deadline, decision.CostCeiling,
 		decision.Draining, decision.QueueFull, decision.Store:
 		return false
 	}

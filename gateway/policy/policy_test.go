@@ -169,6 +169,17 @@ func TestTheZeroTaskMayNotFallBack(t *testing.T) {
 	}
 }
 
+// TestABoundSubstitute: what a substitute began stays with it only where the
+// task takes substitutes.
+func TestABoundSubstitute(t *testing.T) {
+	for fallback, want := range map[Fallback]bool{Never: false, SameModel: false, Any: true} {
+		c := Candidate{Primary: true, Substitute: true}
+		if got := MayServe(Terms{Task: Task{Fallback: fallback}, Bound: true}, c).Allowed; got != want {
+			t.Errorf("%s: %t", fallback, got)
+		}
+	}
+}
+
 func TestEndTable(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintln(&b, "# last cause | attempted | policy refused | on_unavailable | status http code retryable")

@@ -69,6 +69,8 @@ const (
 
 // Candidate is what the rules must know of one.
 type Candidate struct {
+	// Primary with Substitute is where a bound request belongs that a
+	// substitute answered before: not the model that was asked for.
 	Primary       bool
 	Substitute    bool
 	LargerContext bool
