@@ -24,8 +24,8 @@ type limits struct {
 	whole       time.Duration // unary and held answers; 0: none
 	// watchdog: firstOutput is a failover limit, not the end of the request's time.
 	watchdog bool
-	// neutral: a cut says nothing of the bucket, since only the caller's own
-	// deadline made it this short.
+	// neutral: a cut says nothing of the bucket, since only the caller's or the
+	// task's own deadline made it this short.
 	neutral bool
 }
 
@@ -34,6 +34,9 @@ type limits struct {
 func (run *run) limitsFor(s *standing) limits {
 	left := max(run.remaining(), time.Millisecond)
 	n := run.remainingCandidates(s)
+	if n > 1 && !run.mayMoveOn(s) {
+		n = 1 // what timed out may have been processed, and then nobody else may have it
+	}
 	stream := run.q.Facts.Stream && !run.q.Held()
 	group := s.Group(run.q.Needs)
 	var p99 time.Duration
@@ -70,7 +73,7 @@ func (run *run) limitsFor(s *standing) limits {
 			limit, l.watchdog = min(limit, guard), true
 		}
 	}
-	if run.callersLimit && limit == part {
+	if run.ownLimit && limit == part {
 		if !known {
 			usual = unmeasured
 		}
@@ -87,7 +90,10 @@ func (run *run) limitsFor(s *standing) limits {
 // attempt makes one exchange with s, whose permit is held, and books its end.
 func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 	q, d, h := run.q, run.d, &run.held
-	run.attempts++
+	if !run.rotated {
+		run.attempts++
+	}
+	run.rotated = false
 	s.asked = true
 	run.primaryFailed = run.primaryFailed || !s.primary && run.askedPrimary()
 	key, _ := s.Upstream.Client.PickKey(s.keys)
@@ -97,9 +103,10 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		Region:     s.Upstream.Region,
 		Model:      s.Model,
 		Capability: q.Needs.MostSpecific(),
-		Backoff:    run.waited,
+		Backoff:    run.backoff,
 		Started:    time.Since(q.Accepted),
 	})
+	run.backoff = 0
 	call := &upstream.Call{
 		Endpoint:    q.Endpoint,
 		Header:      q.Header,
@@ -121,16 +128,15 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 	if h.permit != nil {
 		call.OnOutput = h.permit.Output
 	}
-	stop := run.drainAfterClient()
-	o := s.Upstream.Client.Attempt(h.ctx, call)
-	stop()
+	o := run.exchange(s, call)
+	run.moved = context.Cause(h.ctx) == upstream.ErrMoved
 	if o.Class == decision.FirstOutputTimeout && !l.watchdog {
 		o.Class = decision.AttemptTimeout
 	}
 	booked := o
 	if l.neutral && isTimeout(o.Class) && !o.Relayed {
 		booked.Class = decision.CallerDeadline
-		if run.remaining() <= 0 {
+		if run.callersLimit && run.remaining() <= 0 {
 			o.Class = decision.CallerDeadline
 		}
 	}
@@ -140,6 +146,12 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 	report := run.book(s, key, booked)
 	run.giveBack(tokensUsed(o))
 	return o, report
+}
+
+// exchange makes one exchange with s.
+func (run *run) exchange(s *standing, call *upstream.Call) decision.Outcome {
+	defer run.drainAfterClient()()
+	return s.Upstream.Client.Attempt(run.held.ctx, call)
 }
 
 // book tells everyone who keeps state of s how the attempt ended.
@@ -196,7 +208,8 @@ func tokensUsed(o decision.Outcome) int {
 // begin starts the client's answer with what is known now.
 func (run *run) begin(s *standing, status int, h http.Header) error {
 	run.selected(s)
-	if run.unread() {
+	if run.clientLeft() {
+		run.unread = true
 		return nil
 	}
 	return run.out.Begin(status, h, run.d)
@@ -207,7 +220,8 @@ func (run *run) write(p []byte) error {
 		run.d.HasFirstOutput = true
 		run.d.FirstOutput = time.Since(run.q.Accepted)
 	}
-	if run.unread() {
+	if run.unread || run.clientLeft() {
+		run.unread = true
 		return nil
 	}
 	return run.out.Write(p)
@@ -222,8 +236,8 @@ func (run *run) attemptContext() context.Context {
 	return run.ctx
 }
 
-// unread: the client left, and the attempt runs on without it.
-func (run *run) unread() bool { return run.plan.Drains > 0 && run.ctx.Err() != nil }
+// clientLeft: the client is gone, and the attempt runs on without it.
+func (run *run) clientLeft() bool { return run.plan.Drains > 0 && run.ctx.Err() != nil }
 
 // drainAfterClient lets the attempt at hand run on when the client leaves, if
 // there is room for one more such; else it ends with the client. The returned

@@ -11,13 +11,15 @@ import (
 func (run *run) note(s *standing, o decision.Outcome) {
 	reason := decision.ReasonOf(o.Class)
 	if o.Class == decision.LocalRefusal {
-		// Given up because the bucket opened meanwhile: why it opened is the cause.
-		reason = s.Group(run.q.Needs).Check(run.askFor(s, strictly, true))
-		if reason == "" {
-			reason = decision.BreakerOpen
+		// Given up because the bucket opened meanwhile: why it opened is the
+		// cause. Else we had no room or no key for it.
+		if why := s.Group(run.q.Needs).Check(run.askFor(s, strictly, true)); why != "" {
+			reason = why
+		} else if run.moved {
+			reason = decision.BreakerOpen // and closed again already
 		}
 	}
-	run.last = reason
+	run.last, run.failure = reason, reason
 	run.stage = max(run.stage, policy.StageOf(o))
 	run.causes = append(run.causes, policy.Cause{Reason: reason, AtPrimary: s.primary})
 	if s.primary {
@@ -61,7 +63,7 @@ func (run *run) finish(s *standing) End {
 	case o.Class == decision.OK:
 		run.selected(s)
 		run.d.ResponseModel = o.ResponseModel
-		if run.unread() {
+		if run.unread {
 			run.d.Status = decision.Cancelled
 		}
 		return End{}
@@ -75,7 +77,7 @@ func (run *run) finish(s *standing) End {
 			run.d.Failed = s.Upstream.Name
 		}
 		run.d.Status = decision.Incomplete
-		if o.Class == decision.ClientGone {
+		if o.Class == decision.ClientGone || run.unread {
 			run.d.Status = decision.Cancelled
 		}
 		return End{Ending: policy.Broken(run.d.Status)}
@@ -104,6 +106,9 @@ func (run *run) stop() End {
 	})
 	if ending.HTTPStatus == 0 && run.errorAnswer == nil {
 		ending = policy.End(run.q.Terms, policy.Finish{Last: decision.ReasonOf(decision.Unknown), Attempted: true})
+	}
+	if ending.Status == decision.Rejected && len(d.Attempts) > 0 {
+		run.router.Budget.Rejected(run.first)
 	}
 	end := End{Ending: ending}
 	if ending.HTTPStatus == 0 {

@@ -152,7 +152,7 @@ func (c *Candidate) mayServe(q *Request, primary bool) decision.Reason {
 	if !c.Capabilities.Covers(q.Needs) {
 		return decision.NoCapability
 	}
-	if c.ContextTokens > 0 && q.leastTokens() > c.ContextTokens {
+	if q.exceeds(c.ContextTokens) {
 		return decision.ReasonOf(decision.ContextLength)
 	}
 	return ""

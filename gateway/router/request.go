@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"net/http"
 	"time"
 
@@ -42,9 +43,19 @@ func (q *Request) Held() bool { return q.Facts.Stream && q.Terms.Task.Hold }
 // request is never ruled out by an estimate that was too high.
 const bytesPerToken = 16
 
-// leastTokens is a lower bound of what the request takes of a context.
-func (q *Request) leastTokens() int {
-	return len(q.Body)/bytesPerToken + max(q.Facts.MaxTokens, 0)
+// exceeds reports whether the request is certainly too large for a context of
+// so many tokens; 0 is one of unknown size. Of a request that carries images,
+// sound or files the bytes say nothing.
+func (q *Request) exceeds(context int) bool {
+	out := max(q.Facts.MaxTokens, 0)
+	switch {
+	case context <= 0:
+		return false
+	case out > context:
+		return true
+	}
+	return out+len(q.Body)/bytesPerToken > context &&
+		!bytes.Contains(q.Body, []byte("base64")) && !bytes.Contains(q.Body, []byte("input_audio"))
 }
 
 // Answer is where an answer goes. Its methods are called by one goroutine.

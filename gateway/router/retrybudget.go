@@ -47,11 +47,23 @@ func (b *RetryBudget) Configure(ratio, burst float64) {
 	b.ratio, b.burst = ratio, burst
 }
 
-// First notes the first attempt of a request.
-func (b *RetryBudget) First() {
+// First notes the first attempt of a request. What it returns is for Rejected.
+func (b *RetryBudget) First() (at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.slot(b.now()).firsts++
+	at = b.now()
+	b.slot(at).firsts++
+	return at
+}
+
+// Rejected takes back the First that returned at: the request was its caller's
+// mistake, and those do not fill the budget.
+func (b *RetryBudget) Rejected(at int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := &b.slots[at%retrySlots]; s.n == at && s.firsts > 0 {
+		s.firsts--
+	}
 }
 
 // Draw takes one attempt, made necessary by a failure of cause; counts says

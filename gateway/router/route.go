@@ -37,13 +37,14 @@ type Router struct {
 func (r *Router) Route(ctx context.Context, plan *Plan, q *Request, d *decision.Decision, out Answer) (end End) {
 	run := &run{router: r, plan: plan, q: q, d: d, out: out, ctx: ctx}
 	defer func() {
-		if p := recover(); p != nil {
+		p := recover()
+		run.giveBack(0)
+		if p != nil {
 			r.alarm(fmt.Sprintf("panic while routing: %v\n%s", p, debug.Stack()))
 			run.outcome = decision.Outcome{Class: decision.Internal, Relayed: run.outcome.Relayed}
 			run.last = decision.ReasonOf(decision.Internal)
 			end = run.stop()
 		}
-		run.giveBack(0)
 		run.seal()
 	}()
 	run.prepare()
@@ -82,8 +83,9 @@ type run struct {
 
 	lot      int // 1 to 100: whether an opening that binds a part of the requests binds this one
 	deadline time.Time
-	// callersLimit: the deadline is the caller's or the task's own, not ours.
-	callersLimit bool
+	// ownLimit: the deadline is the caller's or the task's own, not ours;
+	// callersLimit: it is the caller's.
+	ownLimit, callersLimit bool
 
 	held held // what the candidate being asked granted
 
@@ -91,19 +93,25 @@ type run struct {
 	stage         policy.Stage
 	causes        []policy.Cause
 	last          decision.Reason // the last cause, the request's own terms aside
+	failure       decision.Reason // why the last attempt failed
 	primaryReason decision.Reason // why the primary did not answer
 	primaryFailed bool
 	policyRefused bool
-	attempts      int // key rotation aside
+	first         int64 // what the retry budget knows the first attempt by
+	attempts      int   // key rotation aside
 	switches      int
-	waited        time.Duration
-	free          bool // the next attempt draws nothing from the retry budget
+	waited        time.Duration // in sum
+	backoff       time.Duration // since the last attempt
+	free          bool          // the next attempt draws nothing from the retry budget
 	freeMoveUsed  bool
 	resent        bool
 	fresh         bool // the next attempt is made on a new connection
+	rotated       bool // the next attempt only takes another key
 	overflow      bool
+	unread        bool             // the client left before the answer's end
 	outcome       decision.Outcome // of the last attempt
 	counted       bool             // it counted against its bucket
+	moved         bool             // it was given up because its bucket opened
 	errorAnswer   *upstream.Answer // of the last attempt
 }
 
@@ -125,10 +133,11 @@ func (run *run) prepare() {
 	if q.Facts.Stream && !q.Held() {
 		limit = run.plan.FirstOutput
 	}
-	for _, own := range [...]time.Duration{q.Terms.Task.Deadline, q.Deadline} {
-		if own > 0 && own < limit {
-			limit, run.callersLimit = own, true
-		}
+	if own := q.Terms.Task.Deadline; own > 0 && own < limit {
+		limit, run.ownLimit = own, true
+	}
+	if own := q.Deadline; own > 0 && own < limit {
+		limit, run.ownLimit, run.callersLimit = own, true, true
 	}
 	run.deadline = q.Accepted.Add(limit)
 	run.lot = 1 + rand.IntN(100)
@@ -198,6 +207,7 @@ func (run *run) ask(s *standing) (over bool) {
 		if !run.draw() {
 			run.giveBack(0)
 			run.tripWorst()
+			run.last = run.failure
 			return true
 		}
 		o, report := run.attempt(s)
@@ -206,6 +216,8 @@ func (run *run) ask(s *standing) (over bool) {
 		}
 		run.note(s, o)
 		if !run.sameAgain(s, o, report) || run.take(s, run.manner(s)) != "" {
+			// What was granted to the attempt that is not made is not handed on.
+			run.free, run.fresh, run.rotated = false, false, false
 			run.leave(s, report)
 			return false
 		}
@@ -216,7 +228,7 @@ func (run *run) ask(s *standing) (over bool) {
 // that draws. False means that the budget is empty.
 func (run *run) draw() bool {
 	if len(run.d.Attempts) == 0 {
-		run.router.Budget.First()
+		run.first = run.router.Budget.First()
 		return true
 	}
 	if run.free {
@@ -248,8 +260,7 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 		return false
 	}
 	if o.Class.Blame() == decision.OfCredential && run.anotherKey(s, o) {
-		run.free = true
-		run.attempts--
+		run.free, run.rotated = true, true
 		return true
 	}
 	if run.attempts >= run.plan.Attempts {
@@ -278,9 +289,15 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 	if wait > run.plan.MaxWait-run.waited || wait >= run.remaining() || !sleep(run.ctx, wait) {
 		return false
 	}
-	run.waited += wait
+	run.wait(wait)
 	run.free = again.Free
 	return true
+}
+
+// wait notes that the coming attempt was waited for.
+func (run *run) wait(d time.Duration) {
+	run.waited += d
+	run.backoff += d
 }
 
 // anotherKey: a key that is dead gives way to the next of the same upstream at once.
