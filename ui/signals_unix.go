@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	tea "charm.land/bubbletea/v2"
@@ -14,18 +15,21 @@ import (
 )
 
 // signals makes every signal that ends a program end this one in order, and a
-// SIGTSTP from outside suspend it in order.
+// SIGTSTP from outside suspend it in order. After a SIGSTOP, which gives no
+// warning, the terminal is taken back.
 type signals struct {
 	c    chan os.Signal
+	cont chan os.Signal
 	done chan struct{}
 	wg   sync.WaitGroup
 	s    suspender
 }
 
 func watchSignals(end func(), send func(tea.Msg)) *signals {
-	s := &signals{c: make(chan os.Signal, 4), done: make(chan struct{})}
+	s := &signals{c: make(chan os.Signal, 4), cont: make(chan os.Signal, 1), done: make(chan struct{})}
 	s.s.c = make(chan os.Signal, 1)
 	signal.Notify(s.c, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	signal.Notify(s.cont, syscall.SIGCONT)
 	s.s.listen()
 	s.wg.Go(func() {
 		for {
@@ -35,6 +39,11 @@ func watchSignals(end func(), send func(tea.Msg)) *signals {
 			case <-s.s.c:
 				// Caught, it stops nothing by itself.
 				send(s.s.suspend())
+			case <-s.cont:
+				// The shell had the terminal: modes and screen are its own.
+				if !s.s.asleep.Load() {
+					send(tea.Exec(nothing{}, func(error) tea.Msg { return tea.ResumeMsg{} })())
+				}
 			case <-s.done:
 				return
 			}
@@ -45,13 +54,17 @@ func watchSignals(end func(), send func(tea.Msg)) *signals {
 
 func (s *signals) stop() {
 	signal.Stop(s.c)
+	signal.Stop(s.cont)
 	s.s.letGo()
 	close(s.done)
 	s.wg.Wait()
 }
 
 // suspender gives the terminal back while the program is stopped.
-type suspender struct{ c chan os.Signal }
+type suspender struct {
+	c      chan os.Signal
+	asleep atomic.Bool // stopped by itself: it takes the terminal back by itself
+}
 
 func (s *signals) suspender() *suspender {
 	if !jobControl() {
@@ -70,15 +83,20 @@ func (s *suspender) letGo() { signal.Stop(s.c) }
 
 // suspend is the command of ctrl+z.
 func (s *suspender) suspend() tea.Msg {
-	return tea.Exec(stopped{}, func(error) tea.Msg { return tea.ResumeMsg{} })()
+	return tea.Exec(stopped{s: s}, func(error) tea.Msg { return tea.ResumeMsg{} })()
 }
 
 // stopped is what runs in the program's place while it is suspended: nothing,
 // until somebody continues the job. It stops with SIGSTOP because a Go program
 // that was ever notified of SIGTSTP keeps its handler, which stops nothing.
-type stopped struct{}
+type stopped struct {
+	nothing
+	s *suspender
+}
 
-func (stopped) Run() error {
+func (p stopped) Run() error {
+	p.s.asleep.Store(true)
+	defer p.s.asleep.Store(false)
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGCONT)
 	defer signal.Stop(c)
@@ -89,9 +107,14 @@ func (stopped) Run() error {
 	return nil
 }
 
-func (stopped) SetStdin(io.Reader)  {}
-func (stopped) SetStdout(io.Writer) {}
-func (stopped) SetStderr(io.Writer) {}
+// nothing runs in the program's place for no time: the terminal is given back
+// and taken again, and all is drawn anew.
+type nothing struct{}
+
+func (nothing) Run() error          { return nil }
+func (nothing) SetStdin(io.Reader)  {}
+func (nothing) SetStdout(io.Writer) {}
+func (nothing) SetStderr(io.Writer) {}
 
 // jobControl reports whether somebody could bring the program back. Without a
 // shell in the same session, as in a container, the kernel discards SIGTSTP
