@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(dir, "failback")
-	if out, err := exec.Command("go", "build", "-tags", "failback_testkeys", "-o", program, "..").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "..").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -396,7 +396,13 @@ func streams(t *testing.T, url string, n int) (wait func()) {
 // until the end of the test or until what it returns is called.
 func traffic(t *testing.T, url string, every time.Duration) (stop func() (sent int64)) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 20 * time.Second}
+	return trafficBy(t, url, every, &http.Transport{MaxIdleConnsPerHost: 64})
+}
+
+// trafficBy is traffic over transport.
+func trafficBy(t *testing.T, url string, every time.Duration, transport *http.Transport) (stop func() (sent int64)) {
+	t.Helper()
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
 	done := make(chan struct{})
 	var sent int64
 	var wg sync.WaitGroup
