@@ -29,6 +29,9 @@ type answer struct {
 	id   string
 	held bool
 
+	// whenever: a write deadline ends the stream also while nothing is written,
+	// as HTTP/2 has it.
+	whenever   bool
 	deadlineAt time.Time // the write deadline in force
 
 	// mu guards everything that follows: keep-alives come from a timer.
@@ -40,8 +43,8 @@ type answer struct {
 	status    int
 }
 
-func newAnswer(w http.ResponseWriter, ep wire.Endpoint, id string, held bool) *answer {
-	a := &answer{w: w, rc: http.NewResponseController(w), ep: ep, id: id, held: held}
+func newAnswer(w http.ResponseWriter, r *http.Request, ep wire.Endpoint, id string, held bool) *answer {
+	a := &answer{w: w, rc: http.NewResponseController(w), ep: ep, id: id, held: held, whenever: r.ProtoMajor > 1}
 	if held {
 		a.keepAlive = time.AfterFunc(keepAliveEvery, a.beat)
 	}
@@ -163,6 +166,12 @@ func (a *answer) put(p []byte) error {
 		a.deadlineAt = now.Add(writeStall)
 		// Not every ResponseWriter has deadlines; without one the connection's own limits hold.
 		_ = a.rc.SetWriteDeadline(a.deadlineAt)
+	}
+	if a.whenever {
+		defer func() {
+			a.deadlineAt = time.Time{}
+			_ = a.rc.SetWriteDeadline(a.deadlineAt)
+		}()
 	}
 	if _, err := a.w.Write(p); err != nil {
 		return err

@@ -177,7 +177,7 @@ func (x *exchange) request(facts wire.Facts, model *router.Model) *router.Reques
 // route lets the loop answer, and renders what it leaves to be said. It
 // reports whether the connection must be broken off.
 func (x *exchange) route(q *router.Request) (abort bool) {
-	a := newAnswer(x.w, x.ep, x.id, q.Held())
+	a := newAnswer(x.w, x.r, x.ep, x.id, q.Held())
 	defer a.end(x.d)
 	end := x.g.router.Route(x.r.Context(), x.s.plan, q, x.d, a)
 	defer func() { x.d.HTTPStatus = a.Status() }()
