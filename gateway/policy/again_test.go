@@ -115,7 +115,9 @@ func TestUnprocessed(t *testing.T) {
 		{decision.Outcome{Class: decision.ServerError, Status: 502}, false},
 		{decision.Outcome{Class: decision.Reset}, false},
 		{decision.Outcome{Class: decision.AttemptTimeout}, false},
-		{decision.Outcome{Class: decision.LocalRefusal}, false}, // given up while it waited
+		{decision.Outcome{Class: decision.Overloaded, Status: 500}, false}, // overloaded_error in the body
+		{decision.Outcome{Class: decision.LocalRefusal}, false},            // given up while it waited
+		{decision.Outcome{Class: decision.LocalRefusal, Unprocessed: true}, true},
 	} {
 		if got := Unprocessed(c.o); got != c.want {
 			t.Errorf("%s %d: %t", c.o.Class, c.o.Status, got)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/http"
 	"time"
 
 	"failback/gateway/decision"
@@ -84,15 +85,22 @@ type Cause struct {
 }
 
 // Unprocessed reports whether the upstream certainly did not act on a request
-// that ended with o: the connection never stood, the stream was refused, or
-// the status itself says that the request was turned away. An error inside a
-// 200 says no such thing.
+// that ended with o: the connection never stood, the stream was refused, we
+// gave it up before it was sent, or the status itself says that the request
+// was turned away. An error inside a 200 says no such thing, nor does a status
+// that a proxy gives when it lost the answer, whatever its body says.
 func Unprocessed(o decision.Outcome) bool {
 	switch o.Class {
 	case decision.Connect, decision.DNS, decision.TLS, decision.Refused:
 		return true
+	case decision.LocalRefusal:
+		return o.Unprocessed
 	case decision.RateLimited, decision.Overloaded, decision.QuotaExhausted,
 		decision.Credential, decision.ModelGone, decision.ContextLength:
+		switch o.Status {
+		case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+			return false
+		}
 		return o.Status >= 400
 	}
 	return false
