@@ -242,28 +242,32 @@ func (v *view) otherFor(name, model, task string) (*router.Candidate, decision.R
 			continue
 		}
 		for _, c := range l.Candidates[1:] {
-			cause := policy.Cause{Reason: decision.TrafficShare, AtPrimary: true}
-			facts := policy.Candidate{Substitute: c.Substitute, LargerContext: c.LargerContext}
-			if !policy.MayFallback(terms, cause, policy.Unsent, facts).Allowed {
-				continue
+			closed := v.closedFor(c, terms)
+			if closed == "" {
+				return c, ""
 			}
-			if v.g.traffic.Share(c.Upstream.Name) == 0 {
-				why = decision.TrafficShare
-				continue
-			}
-			group := c.Group(decision.Needed(false, false, false))
-			if group == nil {
-				why = decision.NoCapability
-				continue
-			}
-			if closed := group.Check(breaker.Ask{Model: c.Model, Elsewhere: true}); closed != "" {
+			if closed != decision.NotAllowed {
 				why = closed
-				continue
 			}
-			return c, ""
 		}
 	}
 	return nil, why
+}
+
+// closedFor says why c would not take a plain text request under terms now,
+// empty if it would.
+func (v *view) closedFor(c *router.Candidate, terms policy.Terms) decision.Reason {
+	needs := decision.Needed(false, false, false)
+	if why := c.Excluded(terms, needs, false); why != "" {
+		return why
+	}
+	if v.g.traffic.Share(c.Upstream.Name) == 0 {
+		return decision.TrafficShare
+	}
+	if class, _ := c.Upstream.Client.Cooling(); class != "" {
+		return decision.ReasonOf(class)
+	}
+	return c.Group(needs).Check(breaker.Ask{Model: c.Model, Elsewhere: true})
 }
 
 // topology tells the metrics which label values there can be.

@@ -235,15 +235,19 @@ func (run *run) elsewhere(s *standing) bool {
 // admits it now.
 func (run *run) other(s *standing) *standing {
 	for i := range run.order {
-		o := &run.order[i]
-		if o.Candidate == s.Candidate || o.left || run.rules(o) != "" || run.closed(o, strictly) != "" {
-			continue
-		}
-		if run.pass != nil || o.Group(run.q.Needs).Check(run.askFor(o, strictly, false)) == "" {
+		if o := &run.order[i]; o.Candidate != s.Candidate && run.admits(o) {
 			return o
 		}
 	}
 	return nil
+}
+
+// admits reports whether s may serve the request and would be given it now.
+func (run *run) admits(s *standing) bool {
+	if s.left || run.rules(s) != "" || run.closed(s, strictly) != "" {
+		return false
+	}
+	return run.pass != nil || s.Group(run.q.Needs).Check(run.askFor(s, strictly, false)) == ""
 }
 
 // mayMoveOn: an attempt on s that waits for output may be given up for
@@ -281,11 +285,7 @@ func (run *run) nextKind(s *standing) policy.Next {
 func (run *run) remainingCandidates(s *standing) int {
 	n := 1
 	for i := range run.order {
-		o := &run.order[i]
-		if o.Candidate == s.Candidate || o.left || run.rules(o) != "" || run.closed(o, strictly) != "" {
-			continue
-		}
-		if run.pass != nil || o.Group(run.q.Needs).Check(run.askFor(o, strictly, false)) == "" {
+		if o := &run.order[i]; o.Candidate != s.Candidate && run.admits(o) {
 			n++
 		}
 	}

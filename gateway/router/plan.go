@@ -140,17 +140,27 @@ func (c *Candidate) Group(caps decision.CapabilitySet) *breaker.Group {
 	return c.groups[caps&15]
 }
 
-// mayServe returns the reason for which the request's own terms rule c out
-// whatever happens, or "".
-func (c *Candidate) mayServe(q *Request, primary bool) decision.Reason {
-	if v := policy.MayServe(q.Terms, c.facts(primary)); !v.Allowed {
+// Excluded returns the reason for which the terms of a request that needs
+// caps rule c out whatever state it is in, or "". primary says that c is the
+// primary of the request.
+func (c *Candidate) Excluded(t policy.Terms, caps decision.CapabilitySet, primary bool) decision.Reason {
+	if v := policy.MayServe(t, c.facts(primary)); !v.Allowed {
 		return v.Reason
 	}
-	if len(q.Terms.Task.Zones) > 0 && !intersects(q.Terms.Task.Zones, c.Upstream.Zones) {
+	if len(t.Task.Zones) > 0 && !intersects(t.Task.Zones, c.Upstream.Zones) {
 		return decision.DataZone
 	}
-	if !c.Capabilities.Covers(q.Needs) {
+	if !c.Capabilities.Covers(caps) {
 		return decision.NoCapability
+	}
+	return ""
+}
+
+// mayServe returns the reason for which q itself rules c out whatever
+// happens, or "".
+func (c *Candidate) mayServe(q *Request, primary bool) decision.Reason {
+	if why := c.Excluded(q.Terms, q.Needs, primary); why != "" {
+		return why
 	}
 	if q.exceeds(c.ContextTokens) {
 		return decision.ReasonOf(decision.ContextLength)
