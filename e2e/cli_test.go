@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"failback/gateway/operator/api"
 )
 
 // cli runs the program and returns its output and exit code.
@@ -91,7 +93,18 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"step", "a", "lots"}, 2, "SHARE"},
 		{[]string{"status", "--no-such-flag"}, 2, "no-such-flag"},
 		{[]string{"passthrough", "on"}, 2, "--order"},
-		{[]string{"status"}, 1, "failback.sock"}, // nobody answers, and what to do
+		{[]string{"status"}, 1, "no such socket: is the gateway running"}, // nobody answers, and what to do
+		{[]string{"step", "a", "0"}, 1, "is the gateway running"},
+		{[]string{"status", "--connect", "http://127.0.0.1:1"}, 1, "nobody listens there"},
+		{[]string{"status", "--connect", "127.0.0.1:1"}, 2, "--connect"},
+		{[]string{"status", "--connect", "http://example.com:1", "--token-file", "failback.yaml"}, 2, "in clear"},
+		{[]string{"status", "--token-file", "none"}, 1, "--token-file"},
+		{[]string{"status", "--config", "none.yaml"}, 2, "none.yaml"},
+		{[]string{"check", "--config", "none.yaml"}, 2, "none.yaml"},
+		{[]string{"status", "extra"}, 2, "arguments"},
+		{[]string{"step", "a", "5", "--revision", "x"}, 2, "--revision"},
+		{[]string{"passthrough", "maybe"}, 2, "maybe"},
+		{[]string{"decisions", "--limit", "many"}, 2, "--limit"},
 		{[]string{"console", "--connect", "unix:x"}, 2, "failback status"},
 		{[]string{"demo"}, 2, "failback status"},
 		{[]string{}, 2, "failback status"},
@@ -156,5 +169,86 @@ func TestTextCommands(t *testing.T) {
 	_, stderr, code = cli(t, g.dir, "serve", "--config", filepath.Join(g.dir, "failback.yaml"))
 	if code != 1 || !strings.Contains(stderr, "failback.sock") {
 		t.Errorf("a second gateway: exit %d: %s", code, stderr)
+	}
+}
+
+// Refusals as JSON are JSON, on stdout, with the exit code of a failure; and
+// what stands in the way is shown.
+func TestRefusalsAsJSON(t *testing.T) {
+	t.Parallel()
+	g := start(t, configure(t, t.TempDir(), newStub(t), newStub(t), ""))
+	g.step(t, "a", 0)
+	g.step(t, "a", 5)
+	for _, c := range []struct {
+		args []string
+		code string
+	}{
+		{[]string{"step", "a", "25", "--revision", "1"}, api.CodeStaleRevision},
+		{[]string{"step", "a", "75"}, api.CodeBlocked},
+		{[]string{"step", "a", "7"}, api.CodeInvalid},
+		{[]string{"step", "nobody", "0"}, api.CodeNotFound},
+		{[]string{"breaker", "nobody:text", "open"}, api.CodeNotFound},
+		{[]string{"passthrough", "on", "--order", "nobody"}, api.CodeNotFound},
+	} {
+		stdout, stderr, code := cli(t, g.dir, append(c.args, "--json")...)
+		var e api.Error
+		if err := json.Unmarshal([]byte(stdout), &e); err != nil || code != 1 || e.Code != c.code || e.Message == "" {
+			t.Errorf("%v: exit %d, %v: %s%s", c.args, code, err, stdout, stderr)
+		}
+		if _, stderr, code := cli(t, g.dir, c.args...); code != 1 || !strings.Contains(stderr, e.Message) {
+			t.Errorf("%v as text: exit %d: %s", c.args, code, stderr)
+		}
+	}
+	// An override needs a reason, and goes through with one.
+	if _, _, code := cli(t, g.dir, "step", "a", "75", "--override"); code != 1 {
+		t.Errorf("an override without a reason: exit %d", code)
+	}
+	if out, stderr, code := cli(t, g.dir, "step", "a", "75", "--override", "--reason", "all is well"); code != 0 || !strings.Contains(out, "75%") {
+		t.Errorf("an override: exit %d: %s%s", code, out, stderr)
+	}
+	if out, stderr, code := cli(t, g.dir, "step", "a", "5"); code != 0 {
+		t.Errorf("lowering: exit %d: %s%s", code, out, stderr)
+	}
+	if out, stderr, code := cli(t, g.dir, "step", "a", "--undo"); code != 0 || !strings.Contains(out, "75%") {
+		t.Errorf("undo: exit %d: %s%s", code, out, stderr)
+	}
+}
+
+// Flag before environment before file before default, and status says which.
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := configure(t, dir, newStub(t), newStub(t), "breaker: {cooldown: 11s, min_samples: 12}\nmax_inflight: 13\n")
+	g := startAs(t, path, func(c *exec.Cmd) {
+		c.Args = append(c.Args, "--breaker-cooldown", "21s", "--instance", "gw-7")
+		c.Env = append(os.Environ(), "FAILBACK_BREAKER_COOLDOWN=31s", "FAILBACK_BREAKER_MIN_SAMPLES=32")
+	})
+	if got := g.state(t).Instance; got != "gw-7" {
+		t.Errorf("instance %q", got)
+	}
+	settings := map[string]string{}
+	for _, s := range g.state(t).Settings {
+		settings[s.Key] = s.Origin + " " + s.Value
+	}
+	for key, want := range map[string]string{
+		"breaker.cooldown": "flag 21s", "breaker.min_samples": "environment 32", "max_inflight": "file 13", "breaker.cooldown_max": "default 2m",
+	} {
+		if settings[key] != want {
+			t.Errorf("%s is %q, not %q", key, settings[key], want)
+		}
+	}
+	out, _, code := cli(t, dir, "status")
+	if code != 0 || !strings.Contains(out, "environment") || !strings.Contains(out, "21s") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	// A reload does not lose what the command line said.
+	edit(t, path, "cooldown: 11s", "cooldown: 41s")
+	if _, err := g.client.Reload(t.Context(), api.Command{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range g.state(t).Settings {
+		if s.Key == "breaker.cooldown" && s.Value != "21s" {
+			t.Errorf("after a reload: %+v", s)
+		}
 	}
 }

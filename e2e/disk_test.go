@@ -140,7 +140,7 @@ func TestADeadStdoutIsCounted(t *testing.T) {
 	if log.Dropped == 0 || !strings.Contains(log.Error, "pipe") {
 		t.Errorf("the state says %+v", log)
 	}
-	if got := sum(g.scrape(t), "failback_log_lines_dropped_total", ""); got < float64(log.Dropped) {
+	if got := sum(g.scrape(t), "failback_log_lines_dropped_total"); got < float64(log.Dropped) {
 		t.Errorf("metrics say %g lines dropped, the state said %d", got, log.Dropped)
 	}
 	if err := g.term(t); err != nil {

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"failback/gateway/operator/api"
 )
@@ -29,7 +27,7 @@ func TestStepsGiveEachShareToTheSameMembers(t *testing.T) {
 	for i := range users {
 		users[i] = fmt.Sprintf("user-%d", i)
 	}
-	sent := 0
+	sent, began := 0, time.Now()
 	inside := map[string]int{}
 	var restarted *running
 	for _, share := range []int{0, 5, 25, 75, 100} {
@@ -68,7 +66,7 @@ func TestStepsGiveEachShareToTheSameMembers(t *testing.T) {
 			restarted = sameMembersElsewhere(t, g, path, users, in, a, b)
 		}
 	}
-	countsAgree(t, g, sent, a, b)
+	countsAgree(t, g, sent, began, a, b)
 	if restarted == nil {
 		t.Error("the restart was never tried")
 	}
@@ -107,52 +105,75 @@ func sameMembersElsewhere(t *testing.T, g *running, path string, users []string,
 }
 
 // countsAgree: metrics, decision log and operator state tell what the stubs saw.
-func countsAgree(t *testing.T, g *running, sent int, a, b *stub) {
+func countsAgree(t *testing.T, g *running, sent int, began time.Time, a, b *stub) {
 	t.Helper()
+	byA, byB := a.seen.Load(), b.seen.Load()
+	if byA+byB != int64(sent) {
+		t.Errorf("%d + %d answered, %d sent", byA, byB, sent)
+	}
 	text := g.scrape(t)
-	for name, s := range map[string]*stub{"a": a, "b": b} {
-		if got := sum(text, "ai_model_attempts_total", `provider="`+name+`"`); got != float64(s.seen.Load()) {
-			t.Errorf("attempts of %s: metrics say %g, the stub saw %d", name, got, s.seen.Load())
+	for _, c := range []struct {
+		metric, labels string
+		want           int64
+	}{
+		{"ai_model_requests_total", ``, int64(sent)},
+		{"ai_model_requests_total", `outcome="completed",provider="a",route="primary"`, byA},
+		{"ai_model_requests_total", `outcome="degraded_completed",provider="b",route="fallback"`, byB},
+		{"ai_model_attempts_total", `class="ok",provider="a"`, byA},
+		{"ai_model_attempts_total", `class="ok",provider="b"`, byB},
+		{"ai_model_attempts_total", ``, int64(sent)},
+		{"ai_fallback_triggered_total", ``, byB},
+		{"ai_fallback_triggered_total", `reason="traffic_share"`, byB},
+		{"failback_upstream_own_requests_total", `answered_by="a",provider="a"`, byA},
+		{"failback_upstream_own_requests_total", `answered_by="b",provider="a"`, byB},
+		{"failback_slo_requests_total", `verdict="good"`, int64(sent)},
+		{"failback_slo_requests_total", ``, int64(sent)},
+		{"ai_workflow_duration_seconds_count", ``, int64(sent)},
+		{"failback_upstream_share_ratio", `provider="a"`, 1},
+		{"failback_traffic_steps_total", `by="operator",provider="a"`, 5},
+		{"failback_traffic_steps_total", ``, 5},
+		{"failback_policy_violations_total", ``, 0},
+		{"failback_log_lines_dropped_total", ``, 0},
+	} {
+		if got := sum(text, c.metric, strings.Split(c.labels, ",")...); got != float64(c.want) {
+			t.Errorf("%s{%s} is %g, not %d", c.metric, c.labels, got, c.want)
 		}
 	}
-	if got := sum(text, "ai_model_requests_total", ""); got != float64(sent) {
-		t.Errorf("requests: metrics say %g, %d were sent", got, sent)
+	counts := map[string]int64{}
+	until(t, "the decision log is written", func() bool { return g.state(t).Log.Written >= uint64(sent) })
+	for _, d := range whole[api.Decision](t, filepath.Join(g.dir, "decisions.jsonl")) {
+		if d.Event == "model_route_selected" {
+			counts[fmt.Sprint(d.PrimaryProvider, d.SelectedProvider, d.Route, d.WorkflowStatus, d.Reason, d.FallbackTriggered)]++
+		}
 	}
-	var lines, toA int
-	until(t, "the decision log is written", func() bool {
-		lines, toA = 0, 0
-		f, err := os.Open(filepath.Join(g.dir, "decisions.jsonl"))
-		if err != nil {
-			return false
-		}
-		defer f.Close()
-		for s := bufio.NewScanner(f); s.Scan(); {
-			var d api.Decision
-			if json.Unmarshal(s.Bytes(), &d) == nil && d.Event == "model_route_selected" {
-				lines++
-				if d.SelectedProvider == "a" {
-					toA++
-				}
-			}
-		}
-		return lines >= sent
-	})
-	if lines != sent || int64(toA) != a.seen.Load() {
-		t.Errorf("the log has %d decisions, %d by a; %d were sent, a saw %d", lines, toA, sent, a.seen.Load())
+	want := map[string]int64{
+		fmt.Sprint("a", "a", "primary", "completed", "primary_completed", false):      byA,
+		fmt.Sprint("a", "b", "fallback", "degraded_completed", "traffic_share", true): byB,
+	}
+	if !maps.Equal(counts, want) {
+		t.Errorf("the decision log has %v, not %v", counts, want)
 	}
 	ds, err := g.client.Decisions(t.Context(), api.Filter{Limit: 1})
 	if err != nil || ds.Total != uint64(sent) {
 		t.Errorf("the operator API counts %d decisions: %v", ds.Total, err)
 	}
+	u := g.upstream(t, "a")
+	if u.Share != 100 || u.FailbackID != "" || u.StateBy == "" || u.StateBy == "auto" {
+		t.Errorf("the state says %+v", u)
+	}
+	// Numbers are of the last minute: of all of it, if it did not take longer.
+	if ratio := float64(byA) / float64(sent); time.Since(began) < 50*time.Second && math.Abs(u.Live.Value-ratio) > 1e-9 {
+		t.Errorf("LIVE is %v, %g of the requests were answered by a", u.Live, ratio)
+	}
 }
 
-// sum adds the values of a metric's series that contain label.
-func sum(text, name, label string) float64 {
+// sum adds the values of a metric's series that have all of the labels.
+func sum(text, name string, labels ...string) float64 {
 	total := 0.0
 	for line := range strings.Lines(text) {
 		var v float64
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if of, _, _ := strings.Cut(series, "{"); of == name && strings.Contains(series, label) {
+		if of, _, _ := strings.Cut(series, "{"); of == name && !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(series, l) }) {
 			if _, err := fmt.Sscan(value, &v); err == nil {
 				total += v
 			}
@@ -187,22 +208,45 @@ func TestStaleCommandsAreRefusedAndLoweringNever(t *testing.T) {
 	if e, ok := errors.AsType[*api.Error](set(75, g.upstream(t, "a").Revision)); !ok {
 		t.Errorf("a jump over two steps went through: %v", e)
 	}
-	trail, err := g.client.Audit(context.Background(), 100)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := g.client.SetShare(t.Context(), "nobody", api.Command{Share: new(int)}); err == nil {
+		t.Error("an upstream that is not there was taken")
 	}
-	var results []string
-	for _, entry := range trail.Entries {
-		b, _ := json.Marshal(entry)
-		results = append(results, string(b))
+	if err := set(7, g.upstream(t, "a").Revision); err == nil {
+		t.Error("7% was taken")
 	}
-	all := strings.Join(results, "\n")
-	for _, want := range []string{"stale", "refused", `"a"`} {
-		if !strings.Contains(all, want) {
-			t.Errorf("the audit lacks %q:\n%s", want, all)
+	if _, err := g.client.SetBreaker(t.Context(), "a:text", api.Command{Action: "explode"}); err == nil {
+		t.Error("a breaker exploded")
+	}
+	// Each of them is in the file, in this order, with who, what and result.
+	var got []string
+	for _, e := range g.audit(t) {
+		if e.By == "" || e.Via != "socket" || e.Role != "operator" || e.Time.IsZero() || e.ID == "" {
+			t.Errorf("nobody in particular: %+v", e)
 		}
+		got = append(got, strings.Join([]string{e.Phase, e.Action, e.Target, e.From + ">" + e.To, e.Result}, " "))
 	}
-	if !slices.ContainsFunc(results, func(s string) bool { return strings.Contains(s, "root") || strings.Contains(s, "by") }) {
-		t.Error("the audit names nobody")
+	want := []string{
+		"done share a 100>0 ok", // a lowering waits for no file
+		"asked share a 0>5 ", "done share a 0>5 ok",
+		"asked share a 5>25 ", "done share a 5>25 stale",
+		"done share a 5>0 ok",
+		"asked share a 0>75 ", "done share a 0>75 refused",
+		"done share nobody >0 refused",
+		"asked share a 0>7 ", "done share a 0>7 refused",
+		"refused breaker a:text >explode refused",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the audit is\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	trail, err := g.client.Audit(t.Context(), 1000)
+	if err != nil || len(trail.Entries) != len(want) {
+		t.Errorf("the API shows %d entries of %d: %v", len(trail.Entries), len(want), err)
+	}
+	var told []string
+	for _, e := range g.events(t, "operator_command") {
+		told = append(told, e.Result)
+	}
+	if want := []string{"ok", "ok", "stale", "ok", "refused", "refused", "refused", "refused"}; !slices.Equal(told, want) {
+		t.Errorf("events %v, not %v", told, want)
 	}
 }
