@@ -86,6 +86,7 @@ type Gateway struct {
 	reloading sync.Mutex
 	kept      map[string]*keptUpstream // guarded by reloading
 
+	alarms  alarms
 	reloads reloads
 	seen    atomic.Pointer[fingerprint] // of the files as they were last read
 
@@ -420,4 +421,8 @@ func (g *Gateway) recordDecision(d *decision.Decision) {
 	g.operator.Decision(d)
 }
 
-func (g *Gateway) alarm(detail string) { g.o.Log("alarm: " + detail) }
+func (g *Gateway) alarm(detail string) {
+	if text, ok := g.alarms.due(detail); ok {
+		g.o.Log("alarm: " + text)
+	}
+}

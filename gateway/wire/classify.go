@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -407,8 +408,11 @@ func JudgeError(d decision.Dialect, status int, h http.Header, body []byte) Verd
 		if !v.HasRetryAfter && v.Class == decision.RateLimited {
 			v.RetryAfter, v.HasRetryAfter = windowEnd(h, now)
 		}
-		if c.html {
+		switch {
+		case c.html:
 			v.Detail = "HTML or XML instead of an error"
+		case v.Class == decision.Unknown:
+			v.Detail = "status " + strconv.Itoa(status) + ", which no rule names"
 		}
 	} else {
 		v.Class, v.Detail = decision.Unknown, "a redirect, which is not followed"

@@ -25,6 +25,17 @@ func anthropicErr(typ, message string) string {
 	return fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%q},"request_id":"req_1"}`, typ, message)
 }
 
+// What no rule names is alarmed: the alarm has to say what it was.
+func TestAnUnknownStatusIsNamed(t *testing.T) {
+	for status, want := range map[int]string{
+		451: "status 451, which no rule names", 418: "status 418, which no rule names", 302: "a redirect, which is not followed",
+	} {
+		if v := JudgeError(decision.OpenAI, status, http.Header{}, nil); v.Class != decision.Unknown || v.Detail != want {
+			t.Errorf("%d: %s, %q", status, v.Class, v.Detail)
+		}
+	}
+}
+
 func TestJudgeErrorClasses(t *testing.T) {
 	const invalid = "invalid_request_error"
 	for _, tc := range []struct {
