@@ -16,6 +16,10 @@ import (
 // longestID is what is kept of a word that a client chose.
 const longestID = 128
 
+// longestDeadline is more than any request may take: a client that says so has
+// no limit of its own.
+const longestDeadline = 365 * 24 * time.Hour
+
 // controls is what a client says about its request besides the request, in
 // headers or in metadata fields of the same names; a header wins.
 type controls struct {
@@ -48,7 +52,7 @@ func (x *exchange) controls(facts wire.Facts) controls {
 		stateVersion: get("Failback-State-Version"),
 	}
 	if ms, err := strconv.ParseInt(get("Failback-Deadline-Ms"), 10, 64); err == nil && ms > 0 {
-		c.deadline = time.Duration(ms) * time.Millisecond
+		c.deadline = time.Duration(min(ms, int64(longestDeadline/time.Millisecond))) * time.Millisecond
 	}
 	if s, err := strconv.ParseFloat(h.Get("X-Stainless-Timeout"), 64); err == nil && s > 0 && s < 1e6 {
 		if d := time.Duration(s * float64(time.Second)); c.deadline == 0 || d < c.deadline {

@@ -41,6 +41,8 @@ func TestTheShorterDeadlineHolds(t *testing.T) {
 		{header("Failback-Deadline-Ms", "9000", "X-Stainless-Timeout", "0.5"), 500 * time.Millisecond},
 		{header("Failback-Deadline-Ms", "-1", "X-Stainless-Timeout", "NaN"), 0},
 		{header("Failback-Deadline-Ms", "soon"), 0},
+		{header("Failback-Deadline-Ms", "18446744073710"), longestDeadline}, // 448 µs, if it overflowed
+		{header("Failback-Deadline-Ms", "18446744073710", "X-Stainless-Timeout", "2"), 2 * time.Second},
 	} {
 		if got := controlsOf(c.h, wire.Facts{}).deadline; got != c.want {
 			t.Errorf("%v: %s, want %s", c.h, got, c.want)
