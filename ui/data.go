@@ -11,8 +11,8 @@ const (
 	// maxChanges bounds the events that a console keeps.
 	maxChanges = 5000
 	// Decisions asked for on the overview and on their own screen.
-	fewDecisions  = 50
-	manyDecisions = 1000
+	fewDecisions  = 20
+	manyDecisions = 500
 )
 
 // data is what the console knows. It is a plain value: a copy is a frozen

@@ -94,6 +94,7 @@ func inBubble(t *testing.T, make func(*model), f func(t *testing.T, m *model, r 
 	synctest.Test(t, func(t *testing.T) {
 		begin()
 		m := testModel(100, 30)
+		m.o.DataDir = t.TempDir() // commands are run
 		r := record(m)
 		make(m)
 		f(t, m, r)

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"slices"
+
 	tea "charm.land/bubbletea/v2"
 
 	"charm.land/bubbles/v2/key"
@@ -128,12 +130,21 @@ type Key struct {
 	Does    string
 }
 
-// Keys lists every key, in the order of the screens' own help.
+// Keys lists every key, by the screens where it works.
 func Keys() []Key {
-	var ks []Key
+	var groups []on
 	for i := range table {
-		b := &table[i]
-		ks = append(ks, Key{Screens: where(b.on), Keys: joinKeys(b.Keys()), Does: b.long})
+		if !slices.Contains(groups, table[i].on) {
+			groups = append(groups, table[i].on)
+		}
+	}
+	var ks []Key
+	for _, g := range groups {
+		for i := range table {
+			if b := &table[i]; b.on == g {
+				ks = append(ks, Key{Screens: where(g), Keys: joinKeys(b.Keys()), Does: b.long})
+			}
+		}
 	}
 	return append(ks, dialogTable...)
 }

@@ -173,11 +173,14 @@ func TestFilter(t *testing.T) {
 		if m.lists[overview].filter != "" || m.screen != overview {
 			t.Error("esc does not clear the filter")
 		}
-		keys(m, "d", "/")
+		keys(m, "d", "j", "j", "/")
 		keys(m, strings.Split("permission", "")...)
 		keys(m, "enter")
 		if got := screenOf(m); !strings.Contains(got, "4 of 12, filter: permission") {
 			t.Errorf("decisions are not filtered:\n%s", got)
+		}
+		if l := &m.lists[decisions]; l.cursor != 0 || l.held != nil {
+			t.Errorf("a new filter is not seen from its first row, of the newest: %+v", l)
 		}
 		keys(m, "esc", "esc")
 		if m.screen != overview {

@@ -140,7 +140,7 @@ func (m *model) run(done context.CancelFunc) error {
 	}
 	p := tea.NewProgram(g,
 		tea.WithContext(e.ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(o.Environ),
-		tea.WithColorProfile(profile), tea.WithFPS(30),
+		tea.WithColorProfile(profile), tea.WithFPS(20),
 		tea.WithoutSignalHandler(), tea.WithoutCatchPanics(), // both are done here: more signals, and no stack trace on the terminal
 	)
 	e.quit = p.Quit

@@ -486,7 +486,7 @@ func (m *model) helpBody(w int) []row {
 		st := normal
 		off := ""
 		for i := range table {
-			if b := &table[i]; b.long == k.Does && b.off != nil && b.on.has(m.covered()) {
+			if b := &table[i]; b.long == k.Does && b.off != nil && !b.hide && b.on.has(m.covered()) {
 				if off = b.off(m); off != "" {
 					st, off = dim, " (off: "+off+")"
 				}
