@@ -111,7 +111,16 @@ func (s *session) found(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(b), "\n")
-	s.prober = newProber(t, "http://"+strings.TrimPrefix(first, "listen: "))
+	url := "http://" + strings.TrimPrefix(first, "listen: ")
+	until(t, "the gateway is ready", func() bool {
+		resp, err := http.Get(url + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	s.prober = newProber(t, url)
 }
 
 // gatewayOf waits for the gateway's word of its own pid, and ends that process

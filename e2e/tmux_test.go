@@ -83,7 +83,7 @@ func newTerminal(t *testing.T, env ...string) *terminal {
 	tm.env = append(os.Environ(), "TMUX_TMPDIR="+tm.home, "TMUX=")
 	t.Cleanup(func() { _, _ = tm.try("kill-server") })
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-s", "s", "-x", "80", "-y", "24", "-c", tm.home, "env"}
-	args = append(args, "LANG=C.UTF-8", "PS1="+prompt+" ", "HISTFILE=")
+	args = append(args, "LANG=C.UTF-8", "PS1="+prompt+" ", "HISTFILE=", "HOME="+tm.home, "XDG_CACHE_HOME="+tm.home)
 	tm.run(append(append(args, env...), "bash", "--norc", "--noprofile")...)
 	tm.back()
 	tm.modes = tm.output("stty -g")
