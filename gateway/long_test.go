@@ -45,7 +45,7 @@ func inTown(t *testing.T, secure bool, more string, one, two http.HandlerFunc, f
 		w := &town{T: t, base: scheme + "gateway.test:80", hc: &http.Client{Transport: tr}}
 		tr.DialContext = n.DialContext
 		var running sync.WaitGroup
-		var servers []*http.Server
+		defer running.Wait()
 		for name, h := range map[string]struct {
 			seen *atomic.Int64
 			http.HandlerFunc
@@ -58,7 +58,7 @@ func inTown(t *testing.T, secure bool, more string, one, two http.HandlerFunc, f
 				h.seen.Add(1)
 				h.ServeHTTP(w, r)
 			})}
-			servers = append(servers, s)
+			defer s.Close()
 			running.Go(func() { _ = s.Serve(l) })
 		}
 		yaml := fmt.Sprintf(`listen: "127.0.0.1:80"
@@ -83,15 +83,13 @@ models:
 		if err := g.StartAlone(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		defer func() {
+			tr.CloseIdleConnections()
+			if err := g.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
 		f(w)
-		tr.CloseIdleConnections()
-		if err := g.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-		for _, s := range servers {
-			_ = s.Close()
-		}
-		running.Wait()
 	})
 }
 
