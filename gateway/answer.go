@@ -138,7 +138,7 @@ func (a *answer) fail(end router.End, f wire.Failure, d *decision.Decision) (abo
 	h := a.w.Header()
 	status, body := f.Status, []byte(nil)
 	if end.Upstream != nil {
-		wire.ReturnHeaders(h, end.Upstream.Header, false)
+		wire.ReturnHeaders(h, end.Upstream.Header, d.Fallback)
 		h.Set("X-Should-Retry", "false")
 		status, body = end.Upstream.Status, end.Upstream.Body
 	} else {

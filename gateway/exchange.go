@@ -38,6 +38,9 @@ func (x *exchange) serve() {
 		Task:        decision.TaskUnnamed,
 		ClientRetry: clientRetry(x.r.Header),
 	}
+	// Counted until it is recorded: Stop waits for that.
+	n := x.g.inflight.Add(1)
+	defer x.g.inflight.Add(-1)
 	abort := false
 	defer func() {
 		if p := recover(); p != nil {
@@ -55,8 +58,6 @@ func (x *exchange) serve() {
 			panic(http.ErrAbortHandler)
 		}
 	}()
-	n := x.g.inflight.Add(1)
-	defer x.g.inflight.Add(-1)
 	if n > x.s.maxInflight || x.g.closing.Load() {
 		x.refuseLoad()
 		return

@@ -159,9 +159,13 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 		}()
 		return g.operator.Stop(ctx)
 	})
+	if err := g.openClients(cfg); err != nil {
+		return err
+	}
+	// Last: nobody would wait for them if something failed.
 	g.run(g.breakers.Run)
 	g.run(g.watch)
-	return g.openClients(cfg)
+	return nil
 }
 
 // openRooms builds everything that stands between a request and an upstream.
@@ -199,6 +203,7 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 		Budget:   router.NewRetryBudget(cfg.Retry.Budget.Ratio, cfg.Retry.Budget.Burst),
 		Bindings: router.NewBindings(),
 		Alarm:    g.alarm,
+		Life:     g.ctx,
 	}
 	g.onStop(func(context.Context) error {
 		for _, k := range g.kept {
@@ -364,6 +369,10 @@ func (g *Gateway) stop(ctx context.Context) error {
 	g.running.Wait()
 	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer done()
+	// Those that were cut off have yet to be recorded.
+	for g.inflight.Load() > 0 && flush.Err() == nil {
+		wait(flush, 5*time.Millisecond)
+	}
 	errs = append(errs, g.closeAll(flush))
 	return errors.Join(errs...)
 }

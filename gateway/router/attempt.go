@@ -254,7 +254,12 @@ func (run *run) drainAfterClient() (over func()) {
 			cancel(upstream.ErrClientGone)
 		}
 	})
+	end := func() bool { return true }
+	if life := run.router.Life; life != nil {
+		end = context.AfterFunc(life, func() { cancel(upstream.ErrClientGone) })
+	}
 	return func() {
+		end()
 		if !stop() {
 			<-left
 			drains.Add(-1)

@@ -16,7 +16,7 @@ import (
 )
 
 // Router is the loop with what it shares between requests. All fields but
-// Alarm are required and must not be changed while requests run.
+// Alarm and Life are required and must not be changed while requests run.
 type Router struct {
 	Breakers *breaker.Set
 	Traffic  *traffic.Table
@@ -25,6 +25,9 @@ type Router struct {
 	Bindings *Bindings
 	// Alarm is told of our own faults: a panic, an answer no rule names. Nil drops them.
 	Alarm func(detail string)
+	// Life ends the attempts that run on although their client left; nil: they
+	// end by themselves.
+	Life context.Context
 
 	passthrough atomic.Pointer[Passthrough]
 	drains      atomic.Int64 // attempts that run on although their client left

@@ -197,3 +197,19 @@ func TestASmallFallbackIsPassedBy(t *testing.T) {
 		}
 	})
 }
+
+// What runs on for a client that left ends with the gateway.
+func TestADrainedAttemptEndsWithTheRouter(t *testing.T) {
+	inWorld(t, []candidate{{name: "a", weight: 100}}, func(w *world) {
+		life, end := context.WithCancel(w.t.Context())
+		defer end()
+		w.plan.Drains, w.router.Life = 10, life
+		w.stubs["a"].do(hang)
+		ctx, leave := context.WithCancel(w.t.Context())
+		time.AfterFunc(time.Second, leave)
+		time.AfterFunc(5*time.Second, end)
+		if r := w.send(request{ctx: ctx}); r.Status != decision.Cancelled || r.took != 5*time.Second {
+			t.Errorf("%s %s after %s", r.Status, r.Reason, r.took)
+		}
+	})
+}
