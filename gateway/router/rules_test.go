@@ -213,3 +213,22 @@ func TestADrainedAttemptEndsWithTheRouter(t *testing.T) {
 		}
 	})
 }
+
+// An answer too large to be held is released as a stream, and falls silent as one.
+func TestALargeAnswerMayNotFallSilent(t *testing.T) {
+	inWorld(t, []candidate{{name: "a", weight: 100}}, func(w *world) {
+		w.plan.MaxHeldBytes = 10_000
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+		defer cancel()
+		w.stubs["a"].do(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = rw.Write([]byte(`{"id":"c1","object":"` + strings.Repeat("x", 100_000)))
+			rw.(http.Flusher).Flush()
+			hang(rw, r)
+		})
+		r := w.send(request{ctx: ctx})
+		if r.Status != decision.Incomplete || r.classes() != "a:idle_timeout" || r.took > time.Minute {
+			t.Errorf("%s %s after %s: %s", r.Status, r.Reason, r.took, r.classes())
+		}
+	})
+}

@@ -271,13 +271,14 @@ func (x *exchange) firstOutput() bool {
 }
 
 // release lets out what is held and all that follows: nothing can replace the
-// answer from here. Nothing goes out yet.
+// answer from here. What is not whole yet goes out within a stream's limits,
+// whatever was asked for. Nothing goes out yet.
 func (x *exchange) release() {
 	x.open = true
 	if !x.c.NeutralCut {
 		x.watch.release()
 	}
-	if x.framing && !x.output {
+	if (x.framing || !x.complete) && !x.output {
 		x.watch.output(x.v.s.Idle, x.v.s.Max, x.ownConn())
 	}
 	if !x.complete {
