@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
@@ -104,14 +105,20 @@ func (p stopped) Run() error {
 		return err
 	}
 	<-c
-	return nil
+	return p.nothing.Run()
 }
 
-// nothing runs in the program's place for no time: the terminal is given back
+// nothing runs in the program's place for a moment: the terminal is given back
 // and taken again, and all is drawn anew.
 type nothing struct{}
 
-func (nothing) Run() error          { return nil }
+// Run waits: the drawing that was stopped stops its ticker somewhat later, and
+// would stop that of its successor if that were there already.
+func (nothing) Run() error {
+	<-time.After(50 * time.Millisecond)
+	return nil
+}
+
 func (nothing) SetStdin(io.Reader)  {}
 func (nothing) SetStdout(io.Writer) {}
 func (nothing) SetStderr(io.Writer) {}
