@@ -16,7 +16,7 @@ var (
 const firstBlock = 256 << 10
 
 // readBody reads a request's body whole, at most limit bytes. What it holds is
-// taken from m; the caller gives len back by m.Shrink(cap) when done.
+// taken from m; the caller gives it back by m.Shrink(cap) when done.
 func readBody(r *http.Request, limit int64, m *memory) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, errTooLarge
