@@ -181,7 +181,12 @@ func (x *exchange) route(q *router.Request) (abort bool) {
 	a := newAnswer(x.w, x.r, x.ep, x.id, q.Held())
 	defer a.end(x.d)
 	end := x.g.router.Route(x.r.Context(), x.s.plan, q, x.d, a)
-	defer func() { x.d.HTTPStatus = a.Status() }()
+	defer func() {
+		x.d.HTTPStatus = a.Status()
+		if x.d.HTTPStatus == 0 && x.d.Status == decision.Cancelled {
+			x.d.HTTPStatus = policy.StatusClientGone
+		}
+	}()
 	if end.Ending.Status == "" {
 		return false
 	}
