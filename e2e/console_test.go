@@ -350,8 +350,8 @@ func TestLeaveOrStop(t *testing.T) {
 		o.press("q")
 		o.restored(0)
 		o.more(t, 25)
-		if pid := gatewayOf(t, o.client); pid != o.gateway {
-			t.Errorf("gateway %d became %d", o.gateway, pid)
+		if state, err := o.client.State(t.Context()); err != nil || state.PID != o.gateway {
+			t.Errorf("gateway %d became %+v, %v", o.gateway, state, err)
 		}
 	})
 	t.Run("stop", func(t *testing.T) {

@@ -73,6 +73,8 @@ type terminal struct {
 	home   string // where the shell is, and what its commands write
 	modes  string // the terminal's modes when the shell has it
 	n      int    // commands whose output was awaited
+
+	consoles []int // pids of those it ran
 }
 
 // newTerminal opens a terminal of 80x24. env is for the shell and all it runs.
@@ -81,7 +83,12 @@ func newTerminal(t *testing.T, env ...string) *terminal {
 	need(t, "tmux", "bash", "stty")
 	tm := &terminal{t: t, socket: "failback-" + rand.Text()[:8], home: place(t)}
 	tm.env = append(os.Environ(), "TMUX_TMPDIR="+tm.home, "TMUX=")
-	t.Cleanup(func() { _, _ = tm.try("kill-server") })
+	t.Cleanup(func() {
+		_, _ = tm.try("kill-server")
+		for _, pid := range tm.consoles { // each ends with its terminal, and may still write its log
+			until(t, "the console has ended", func() bool { return !alive(pid) })
+		}
+	})
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-s", "s", "-x", "80", "-y", "24", "-c", tm.home, "env"}
 	args = append(args, "LANG=C.UTF-8", "PS1="+prompt+" ", "HISTFILE=", "HOME="+tm.home, "XDG_CACHE_HOME="+tm.home)
 	tm.run(append(append(args, env...), "bash", "--norc", "--noprofile")...)
@@ -228,6 +235,7 @@ func (tm *terminal) console(argv ...string) int {
 		_, err := fmt.Sscanf(string(b), "%d\n", &pid)
 		return err == nil
 	})
+	tm.consoles = append(tm.consoles, pid)
 	return pid
 }
 
