@@ -28,12 +28,25 @@ type controls struct {
 	operationID  string
 	stateVersion string
 	deadline     time.Duration // the shorter of what was said; 0 if nothing was
+	silence      time.Duration // how long the client waits without a byte; 0 if it did not say
 
 	// conversation decides on which side of a share the request is.
 	conversation string
 	// named: the client itself gave the conversation its name, which may be
 	// shown; all other sources are user data and shown as a hash.
 	named bool
+}
+
+// clientTimeout is the time there is to answer a client that gives up after so
+// many seconds: a little less, since an SDK that gave up before an answer
+// reached it sends everything again. 0 if it did not say, or nothing sensible.
+func clientTimeout(seconds string) time.Duration {
+	s, err := strconv.ParseFloat(seconds, 64)
+	if err != nil || !(s > 0 && s < 1e6) {
+		return 0
+	}
+	d := time.Duration(s * float64(time.Second))
+	return d - min(d/10, time.Second)
 }
 
 func (x *exchange) controls(facts wire.Facts) controls {
@@ -54,11 +67,10 @@ func (x *exchange) controls(facts wire.Facts) controls {
 	if ms, err := strconv.ParseInt(get("Failback-Deadline-Ms"), 10, 64); err == nil && ms > 0 {
 		c.deadline = time.Duration(min(ms, int64(longestDeadline/time.Millisecond))) * time.Millisecond
 	}
-	if s, err := strconv.ParseFloat(h.Get("X-Stainless-Timeout"), 64); err == nil && s > 0 && s < 1e6 {
-		if d := time.Duration(s * float64(time.Second)); c.deadline == 0 || d < c.deadline {
-			c.deadline = d
-		}
+	if d := clientTimeout(h.Get("X-Stainless-Timeout")); d > 0 && (c.deadline == 0 || d < c.deadline) {
+		c.deadline = d
 	}
+	c.silence = clientTimeout(h.Get("X-Stainless-Read-Timeout"))
 	c.conversation = get("Failback-Conversation")
 	c.named = c.conversation != ""
 	for _, v := range [...]string{facts.PromptCacheKey, facts.User, facts.MetadataUserID} {

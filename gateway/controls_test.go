@@ -36,13 +36,14 @@ func TestTheShorterDeadlineHolds(t *testing.T) {
 	}{
 		{header(), 0},
 		{header("Failback-Deadline-Ms", "1500"), 1500 * time.Millisecond},
-		{header("X-Stainless-Timeout", "2"), 2 * time.Second},
+		{header("X-Stainless-Timeout", "2"), 1800 * time.Millisecond},
+		{header("X-Stainless-Timeout", "600"), 599 * time.Second}, // or the SDK asks again
 		{header("Failback-Deadline-Ms", "1500", "X-Stainless-Timeout", "600"), 1500 * time.Millisecond},
-		{header("Failback-Deadline-Ms", "9000", "X-Stainless-Timeout", "0.5"), 500 * time.Millisecond},
+		{header("Failback-Deadline-Ms", "9000", "X-Stainless-Timeout", "0.5"), 450 * time.Millisecond},
 		{header("Failback-Deadline-Ms", "-1", "X-Stainless-Timeout", "NaN"), 0},
 		{header("Failback-Deadline-Ms", "soon"), 0},
 		{header("Failback-Deadline-Ms", "18446744073710"), longestDeadline}, // 448 µs, if it overflowed
-		{header("Failback-Deadline-Ms", "18446744073710", "X-Stainless-Timeout", "2"), 2 * time.Second},
+		{header("Failback-Deadline-Ms", "18446744073710", "X-Stainless-Timeout", "2"), 1800 * time.Millisecond},
 	} {
 		if got := controlsOf(c.h, wire.Facts{}).deadline; got != c.want {
 			t.Errorf("%v: %s, want %s", c.h, got, c.want)

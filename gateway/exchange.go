@@ -171,6 +171,11 @@ func (x *exchange) request(facts wire.Facts, model *router.Model) *router.Reques
 	if facts.Bound() {
 		q.BoundTo = append([]string{facts.PreviousResponseID}, facts.BoundIDs...)
 	}
+	if c.silence > 0 && !q.Held() && (q.Deadline == 0 || c.silence < q.Deadline) {
+		// Up to the first output, or to the whole answer, there is not one
+		// byte; a held answer has its keep-alives.
+		q.Deadline = c.silence
+	}
 	wire.ForwardHeaders(q.Header, x.r.Header, x.ep.Dialect())
 	return q
 }

@@ -210,6 +210,37 @@ func TestAStreamMayPauseAsLongAsConfigured(t *testing.T) {
 	}
 }
 
+// A client that says when it gives up hears of the failure before, or its SDK
+// would send everything once more.
+func TestAnErrorComesBeforeTheClientGivesUp(t *testing.T) {
+	silent := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		after(r, time.Hour)
+	}
+	for _, header := range []string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout"} {
+		for _, stream := range []string{"true", "false"} {
+			inTown(t, false, "", silent, silent, func(w *town) {
+				ctx, giveUp := context.WithTimeout(w.Context(), 30*time.Second)
+				defer giveUp()
+				q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[],"stream":`+stream+`}`))
+				if err != nil {
+					w.Fatal(err)
+				}
+				q.Header.Set(header, "30")
+				start := time.Now()
+				resp, err := w.hc.Do(q)
+				if err != nil {
+					w.Fatalf("%s, stream %s: %v", header, stream, err)
+				}
+				defer resp.Body.Close()
+				if d := time.Since(start); resp.StatusCode != 504 || resp.Header.Get("X-Should-Retry") != "false" || d < 28*time.Second || w.one.Load() != 1 || w.two.Load() != 1 {
+					w.Errorf("%s, stream %s: %d after %s, the upstreams saw %d and %d requests", header, stream, resp.StatusCode, d, w.one.Load(), w.two.Load())
+				}
+			})
+		}
+	}
+}
+
 const held = "tasks: {held: {fallback: any, release: complete}}\n"
 
 // heldCall sends a streamed request of a held task and returns the frames as
@@ -221,6 +252,7 @@ func (w *town) heldCall(path string) (resp *http.Response, frames []string, at [
 		w.Fatal(err)
 	}
 	q.Header.Set("Failback-Task", "held")
+	q.Header.Set("X-Stainless-Read-Timeout", "30") // of silence, of which there is less
 	start := time.Now()
 	if resp, err = w.hc.Do(q); err != nil {
 		w.Fatal(err)
