@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -23,6 +25,7 @@ import (
 
 	"failback/gateway"
 	"failback/gateway/config"
+	"failback/gateway/internal/memnet"
 )
 
 // transport is how clients reach the gateway and the gateway its upstreams.
@@ -89,7 +92,7 @@ func expected(c call, one, two fault) shown {
 // passes.
 func TestOfficialClients(t *testing.T) {
 	t.Parallel()
-	everyCall(t, func(fault) fault { return healthy }, func(t *testing.T, s seen, e shown) {
+	everyCall(t, func(fault) fault { return healthy }, func(t testing.TB, s seen, e shown) {
 		from, route := "two", "fallback"
 		if e.two == 0 {
 			from, route = "one", "primary"
@@ -128,12 +131,13 @@ func TestOfficialClients(t *testing.T) {
 // whose retries are on, does not multiply what the gateway tried.
 func TestOfficialClientsWhenEverybodyFails(t *testing.T) {
 	t.Parallel()
-	everyCall(t, func(f fault) fault { return f }, func(t *testing.T, s seen, e shown) {
+	everyCall(t, func(f fault) fault { return f }, func(t testing.TB, s seen, e shown) {
 		if e.attempts == 1 && (e.broken || s.one == healthy) {
 			return // the other test's
 		}
 		if s.err == nil {
-			t.Fatalf("no error, but %+v", s.answer)
+			t.Errorf("no error, but %+v", s.answer)
+			return
 		}
 		status, text := errorStatus(s.err), errorText(s.err)
 		if status != e.status || s.header.Get("X-Should-Retry") != "false" {
@@ -163,8 +167,9 @@ type seen struct {
 
 // everyCall runs all calls over all transports with the first upstream at each
 // fault and the second as given, checks what was sent to whom, and lets check
-// look at the rest.
-func everyCall(t *testing.T, second func(fault) fault, check func(*testing.T, seen, shown)) {
+// look at the rest. It runs over loopback, but where only a watchdog ends a
+// silence: there time is the test's own.
+func everyCall(t *testing.T, second func(fault) fault, check func(testing.TB, seen, shown)) {
 	names := make([]string, 0, len(calls))
 	for _, c := range calls {
 		names = append(names, c.name)
@@ -172,20 +177,18 @@ func everyCall(t *testing.T, second func(fault) fault, check func(*testing.T, se
 	for _, way := range transports {
 		for _, one := range faults {
 			two := second(one)
-			t.Run(way.name+"/"+string(one), func(t *testing.T) {
-				t.Parallel()
-				f := newFleet(t, one, two, way.upstreamsAreHTTP2, names...)
-				base, hc := serveFleet(t, f, way.secure, "")
-				// At the same time: most of them only wait.
+			// All calls at the same time: most of them only wait.
+			all := func(t *testing.T, n *memnet.Network, each func(name string, f func(testing.TB))) {
+				f := newFleet(t, n, one, two, way.upstreamsAreHTTP2, names...)
+				base, hc := serveFleet(t, f, way.secure)
 				var running sync.WaitGroup
+				defer running.Wait()
 				for _, c := range calls {
 					running.Go(func() {
-						t.Run(c.name, func(t *testing.T) {
+						each(c.name, func(t testing.TB) {
 							e := expected(c, one, two)
 							client := &recorder{t: t, next: hc.Transport, secure: way.secure}
-							ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-							defer cancel()
-							got, err := c.do(ctx, base, &http.Client{Transport: client}, c.name)
+							got, err := c.do(t.Context(), base, &http.Client{Transport: client}, c.name)
 							a, b := f.seen[c.name+"-one"].Load(), f.seen[c.name+"-two"].Load()
 							if a != e.one || b != e.two {
 								t.Errorf("the upstreams saw %d and %d requests, want %d and %d", a, b, e.one, e.two)
@@ -197,41 +200,69 @@ func everyCall(t *testing.T, second func(fault) fault, check func(*testing.T, se
 						})
 					})
 				}
-				running.Wait()
+			}
+			t.Run(way.name+"/"+string(one), func(t *testing.T) {
+				t.Parallel()
+				if !one.silent() && !two.silent() {
+					all(t, nil, func(name string, f func(testing.TB)) {
+						t.Run(name, func(t *testing.T) { f(t) })
+					})
+					return
+				}
+				synctest.Test(t, func(t *testing.T) {
+					all(t, &memnet.Network{}, func(name string, f func(testing.TB)) { f(named{t, name}) })
+				})
 			})
 		}
 	}
+}
+
+// named says with each error which part of a test it is about.
+type named struct {
+	testing.TB
+	name string
+}
+
+func (n named) Errorf(format string, args ...any) {
+	n.Helper()
+	n.TB.Errorf(n.name+": "+format, args...)
 }
 
 // Where nothing was attempted the SDK may wait as long as it is told, and then
 // gets its answer.
 func TestOfficialClientsWaitForAProbe(t *testing.T) {
 	t.Parallel()
-	for _, c := range calls {
-		if c.name != "chat" && c.name != "messages-stream" {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFleet(t, unavailable, unavailable, false, c.name)
-			base, hc := serveFleet(t, f, false, "breaker: {consecutive: 1, cooldown: 1200ms}\n")
-			if _, err := c.do(t.Context(), base, hc, c.name); err == nil {
-				t.Fatal("no error")
-			}
-			before := f.seen[c.name+"-one"].Load() + f.seen[c.name+"-two"].Load()
-			f.heal()
-			client := &recorder{t: t, next: hc.Transport}
-			got, err := c.do(t.Context(), base, &http.Client{Transport: client}, c.name)
-			if err != nil || got != c.want("one") {
-				t.Errorf("got %+v, %s", got, errorText(err))
-			}
-			first := client.first()
-			if first.Get("X-Should-Retry") != "" || first.Get("Retry-After") != "2" || first.Get("Retry-After-Ms") == "" {
-				t.Errorf("the first answer's header: %v", first)
-			}
-			if n, m := f.seen[c.name+"-one"].Load()+f.seen[c.name+"-two"].Load()-before, client.sent.Load(); n != 1 || m != 2 {
-				t.Errorf("the client sent %d requests and the upstreams saw %d", m, n)
-			}
+	for _, name := range []string{"chat", "messages-stream"} {
+		c := callNamed(name)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, &memnet.Network{}, unavailable, unavailable, false, name)
+				base, hc := serveFleet(t, f, false)
+				total := func() int64 { return f.seen[name+"-one"].Load() + f.seen[name+"-two"].Load() }
+				// Until both breakers are open, whose SDKs would then wait.
+				for client := (&recorder{t: t, next: hc.Transport}); client.header().Get("Failback-Attempts") != "0"; {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					if _, err := c.do(ctx, base, &http.Client{Transport: client}, name); err == nil {
+						t.Fatal("no error")
+					}
+					cancel()
+				}
+				before, start := total(), time.Now()
+				f.heal()
+				client := &recorder{t: t, next: hc.Transport}
+				got, err := c.do(t.Context(), base, &http.Client{Transport: client}, name)
+				if from := strings.TrimPrefix(client.header().Get("Failback-Upstream"), name+"-"); err != nil || got != c.want(from) {
+					t.Errorf("got %+v, %s, of %s", got, errorText(err), from)
+				}
+				first := client.at(0)
+				waited := time.Since(start)
+				if first.Get("X-Should-Retry") != "" || first.Get("Retry-After-Ms") != strconv.FormatInt(waited.Milliseconds(), 10) || waited < 13*time.Second {
+					t.Errorf("it waited %s; the first answer's header: %v", waited, first)
+				}
+				if n, m := total()-before, client.sent.Load(); n != 1 || m != 2 {
+					t.Errorf("the client sent %d requests and the upstreams saw %d", m, n)
+				}
+			})
 		})
 	}
 }
@@ -241,7 +272,7 @@ func TestOfficialClientsListModels(t *testing.T) {
 	for _, way := range transports[:2] {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			base, hc := serveFleet(t, newFleet(t, healthy, healthy, false, "chat", "embedding", "messages", "count-tokens"), way.secure, "")
+			base, hc := serveFleet(t, newFleet(t, nil, healthy, healthy, false, "chat", "embedding", "messages", "count-tokens"), way.secure)
 			client := &recorder{t: t, next: hc.Transport, secure: way.secure}
 			o := openAI(base, &http.Client{Transport: client})
 			var names []string
@@ -295,7 +326,7 @@ func errorText(err error) string {
 
 // recorder counts what a client sends and keeps the headers of the answers.
 type recorder struct {
-	t      *testing.T
+	t      testing.TB
 	next   http.RoundTripper
 	secure bool
 	sent   atomic.Int64
@@ -331,30 +362,18 @@ func (r *recorder) at(i int) http.Header {
 	return r.headers[(i+len(r.headers))%len(r.headers)]
 }
 
-func (r *recorder) first() http.Header  { return r.at(0) }
 func (r *recorder) header() http.Header { return r.at(-1) }
 
 // serveFleet starts a gateway on the fleet, with a model of its own name for
 // each pair, and returns where it is and a client for it.
-func serveFleet(t *testing.T, f *fleet, secure bool, more string) (string, *http.Client) {
+func serveFleet(t *testing.T, f *fleet, secure bool) (string, *http.Client) {
 	t.Helper()
 	dir := t.TempDir()
 	tr := &http.Transport{}
-	t.Cleanup(tr.CloseIdleConnections)
-	scheme := "http://"
+	scheme, more := "http://", ""
 	if secure {
 		scheme = "https://"
-		more += certificate(t, dir, tr)
-	}
-	// Watchdogs are short where something waits for them, and only there: a
-	// slow machine is no fault.
-	limit := "20s"
-	if f.first.silent() {
-		limit = "300ms"
-	}
-	deadline := "20s"
-	if f.second.silent() {
-		deadline = "600ms"
+		more = certificate(t, dir, tr)
 	}
 	var upstreams, models strings.Builder
 	for _, c := range calls {
@@ -370,18 +389,21 @@ func serveFleet(t *testing.T, f *fleet, secure bool, more string) (string, *http
 data_dir: %q
 drain_delay: 0s
 telemetry: {decision_log: none}
-first_output: {floor: 100ms, ceiling: %[2]s}
-unary_attempt: {floor: %[2]s}
-stream: {idle: %[2]s}
-deadline: {first_output: %[3]s, unary: %[3]s}
 retry: {base: 1ms, cap: 2ms, budget: {ratio: 0.2, burst: 1000}}
 upstreams:
-%[4]smodels:
-%[5]s%[6]s`, dir, limit, deadline, &upstreams, &models, more)
-	g := gateway.New(gateway.Options{UpstreamTLS: f.trust(), Load: func(ctx context.Context) (*config.Config, error) {
+%smodels:
+%s%s`, dir, &upstreams, &models, more)
+	o := gateway.Options{UpstreamTLS: f.trust(), Load: func(ctx context.Context) (*config.Config, error) {
 		return config.Load(ctx, config.Source{Data: []byte(yaml)})
-	}})
-	if err := g.Start(t.Context()); err != nil {
+	}}
+	start := (*gateway.Gateway).Start
+	if n := f.net; n != nil {
+		o.Listen = func(string, string) (net.Listener, error) { return n.Listen("127.0.0.1:80") }
+		o.DialContext, tr.DialContext = n.DialContext, n.DialContext
+		start = (*gateway.Gateway).StartAlone
+	}
+	g := gateway.New(o)
+	if err := start(g, t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"failback/gateway/decision"
+	"failback/gateway/internal/memnet"
 )
 
 // fault is how an upstream behaves. "Later" is after the first output of a
@@ -95,6 +96,8 @@ func (f fault) waited() bool {
 // each under a path of its own on one server, which counts what each one sees.
 type fleet struct {
 	*httptest.Server
+	net           *memnet.Network // nil: loopback
+	ports         int             // taken on net
 	first, second fault
 	healed        atomic.Bool
 	closed        string // an address at which nobody listens
@@ -104,31 +107,43 @@ type fleet struct {
 type connKey struct{}
 
 // newFleet serves for the pairs of the given names, over TLS and HTTP/2 if
-// secure.
-func newFleet(t *testing.T, first, second fault, secure bool, names ...string) *fleet {
+// secure, on the network n or, if that is nil, on loopback.
+func newFleet(t *testing.T, n *memnet.Network, first, second fault, secure bool, names ...string) *fleet {
 	t.Helper()
-	f := &fleet{first: first, second: second, seen: make(map[string]*atomic.Int64)}
+	f := &fleet{net: n, first: first, second: second, seen: make(map[string]*atomic.Int64)}
 	for _, name := range names {
 		f.seen[name+"-one"], f.seen[name+"-two"] = new(atomic.Int64), new(atomic.Int64)
 	}
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.Server = &httptest.Server{Listener: f.listen(t), EnableHTTP2: secure, Config: &http.Server{Handler: f}}
+	nobody := f.listen(t)
 	f.closed = nobody.Addr().String()
 	_ = nobody.Close()
-	f.Server = httptest.NewUnstartedServer(f)
 	f.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, c)
 	}
 	if secure {
-		f.EnableHTTP2 = true
 		f.StartTLS()
 	} else {
 		f.Start()
 	}
 	t.Cleanup(f.Close)
 	return f
+}
+
+// listen opens a listener at an address of its own.
+func (f *fleet) listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listener(nil), error(nil)
+	if f.net == nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	} else {
+		f.ports++
+		l, err = f.net.Listen(fmt.Sprintf("127.0.0.1:%d", f.ports))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // baseURL is where the upstream of that name is, as a configuration has it.
