@@ -64,6 +64,4 @@ type Attempt struct {
 	Model      string
 	Capability Capability // the most specific of the request's set
 	Outcome    Outcome
-	Backoff    time.Duration // waited before it
-	Started    time.Duration // after the request was accepted
 }

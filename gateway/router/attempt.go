@@ -103,10 +103,7 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		Region:     s.Upstream.Region,
 		Model:      s.Model,
 		Capability: q.Needs.MostSpecific(),
-		Backoff:    run.backoff,
-		Started:    time.Since(q.Accepted),
 	})
-	run.backoff = 0
 	call := &upstream.Call{
 		Endpoint:    q.Endpoint,
 		Header:      q.Header,

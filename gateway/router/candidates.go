@@ -180,7 +180,7 @@ func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
 	if why == decision.Capacity && how == waiting {
 		began := time.Now()
 		why = group.Wait(run.ctx, p, ask, min(s.Upstream.Patience, run.plan.MaxWait-run.waited, run.remaining()))
-		run.wait(time.Since(began))
+		run.waited += time.Since(began)
 	}
 	if why != "" {
 		return why

@@ -104,7 +104,6 @@ type run struct {
 	attempts      int   // key rotation aside
 	switches      int
 	waited        time.Duration // in sum
-	backoff       time.Duration // since the last attempt
 	free          bool          // the next attempt draws nothing from the retry budget
 	freeMoveUsed  bool
 	resent        bool
@@ -292,15 +291,9 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 	if wait > run.plan.MaxWait-run.waited || wait >= run.remaining() || !sleep(run.ctx, wait) {
 		return false
 	}
-	run.wait(wait)
+	run.waited += wait
 	run.free = again.Free
 	return true
-}
-
-// wait notes that the coming attempt was waited for.
-func (run *run) wait(d time.Duration) {
-	run.waited += d
-	run.backoff += d
 }
 
 // anotherKey: a key that is dead gives way to the next of the same upstream at once.

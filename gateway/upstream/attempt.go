@@ -275,9 +275,7 @@ func (x *exchange) firstOutput() bool {
 // whatever was asked for. Nothing goes out yet.
 func (x *exchange) release() {
 	x.open = true
-	if !x.c.NeutralCut {
-		x.watch.release()
-	}
+	x.watch.release()
 	if (x.framing || !x.complete) && !x.output {
 		x.watch.output(x.v.s.Idle, x.v.s.Max, x.ownConn())
 	}

@@ -43,9 +43,6 @@ type Call struct {
 	FirstOutput time.Duration // longest wait for output of a stream; 0: none
 	// Whole bounds the attempt until its answer is released; 0: no limit.
 	Whole time.Duration
-	// NeutralCut says that FirstOutput and Whole are the caller's wish and not
-	// ours: passing them is caller_deadline. Whole then holds to the very end.
-	NeutralCut bool
 
 	// Begin starts the client's answer. It is called at most once, before any
 	// Write, when something will certainly be written. h is the upstream's own

@@ -11,10 +11,8 @@ import (
 // Without one a cancelled context means that the client is gone, and a passed
 // deadline that our own part of the time ran out.
 var (
-	ErrClientGone     = errors.New("client is gone")
-	ErrCallerDeadline = errors.New("deadline of the caller passed")
-	ErrDeadline       = errors.New("deadline passed")
-	ErrMoved          = errors.New("bucket opened while the attempt waited")
+	ErrClientGone = errors.New("client is gone")
+	ErrMoved      = errors.New("bucket opened while the attempt waited")
 )
 
 // ended returns the class of an attempt that its context ended: by who runs
@@ -27,18 +25,16 @@ func (x *exchange) ended() (decision.Class, string) {
 		switch {
 		case errors.Is(cause, ErrMoved):
 			return decision.LocalRefusal, "given up: the bucket opened"
-		case errors.Is(cause, ErrCallerDeadline):
-			return decision.CallerDeadline, "the caller's deadline passed"
-		case errors.Is(cause, ErrDeadline), errors.Is(cause, context.DeadlineExceeded):
-			return x.timeout(decision.AttemptTimeout, "the deadline passed")
+		case errors.Is(cause, context.DeadlineExceeded):
+			return decision.AttemptTimeout, "the deadline passed"
 		}
 		return decision.ClientGone, "the client is gone"
 	}
 	switch cause := context.Cause(x.ctx); cause {
 	case errFirstOutput:
-		return x.timeout(decision.FirstOutputTimeout, "no output in time")
+		return decision.FirstOutputTimeout, "no output in time"
 	case errWhole:
-		return x.timeout(decision.AttemptTimeout, "no whole answer in time")
+		return decision.AttemptTimeout, "no whole answer in time"
 	case errIdle:
 		return decision.IdleTimeout, "the stream fell silent"
 	case errMax:
@@ -47,12 +43,4 @@ func (x *exchange) ended() (decision.Class, string) {
 		return decision.ClientGone, "the client does not read"
 	}
 	return "", ""
-}
-
-// timeout is class, unless the limit is the caller's.
-func (x *exchange) timeout(class decision.Class, detail string) (decision.Class, string) {
-	if x.c.NeutralCut {
-		return decision.CallerDeadline, detail
-	}
-	return class, detail
 }

@@ -167,17 +167,14 @@ func TestNoWatchdog(t *testing.T) {
 // The ends who runs the attempt may ask for, whether output was seen or not.
 func TestCauses(t *testing.T) {
 	for _, tt := range []struct {
-		cause   error
-		neutral bool
-		class   decision.Class
+		cause error
+		class decision.Class
 	}{
-		{nil, false, decision.ClientGone},
-		{ErrClientGone, false, decision.ClientGone},
-		{fmt.Errorf("why: %w", ErrMoved), false, decision.LocalRefusal},
-		{ErrCallerDeadline, false, decision.CallerDeadline},
-		{ErrDeadline, false, decision.AttemptTimeout},
-		{ErrDeadline, true, decision.CallerDeadline},
-		{errors.New("anything"), false, decision.ClientGone},
+		{nil, decision.ClientGone},
+		{ErrClientGone, decision.ClientGone},
+		{fmt.Errorf("why: %w", ErrMoved), decision.LocalRefusal},
+		{context.DeadlineExceeded, decision.AttemptTimeout},
+		{errors.New("anything"), decision.ClientGone},
 	} {
 		for name, script := range map[string]func(p *peer){
 			"hang": silent(""), "header": silent(sse), "output": silent(sse + chunk(delta("x"))),
@@ -190,7 +187,7 @@ func TestCauses(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					time.AfterFunc(time.Second, func() { cancel(tt.cause) })
 					start := time.Now()
-					o, _, _ := attemptIn(ctx, t, u, func(c *Call) { c.Stream, c.NeutralCut = true, tt.neutral })
+					o, _, _ := attemptIn(ctx, t, u, func(c *Call) { c.Stream = true })
 					wantClass(t, o, tt.class)
 					if d := time.Since(start); d != time.Second {
 						t.Errorf("after %v", d)
@@ -210,7 +207,7 @@ func TestCauses(t *testing.T) {
 // Where several ends come at once, those that are nobody's fault go first.
 func TestCausePriority(t *testing.T) {
 	for _, own := range []error{errFirstOutput, errWhole, errIdle, errMax} {
-		for _, outer := range []error{ErrClientGone, ErrMoved, ErrCallerDeadline} {
+		for _, outer := range []error{ErrClientGone, ErrMoved} {
 			parent, cancelParent := context.WithCancelCause(context.Background())
 			ctx, cancel := context.WithCancelCause(parent)
 			x := &exchange{c: &Call{}, parent: parent, ctx: ctx}

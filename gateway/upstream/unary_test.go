@@ -383,45 +383,33 @@ func TestWholeBoundsAUnaryAttempt(t *testing.T) {
 		"hang": "", "header": "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n",
 		"half": "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n" + chatOK[:50],
 	} {
-		for _, neutral := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, neutral), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					u := to(t, inMemory(t, silent(answer)), nil)
-					start := time.Now()
-					o, _, _ := attempt(t, u, func(c *Call) {
-						c.Whole, c.NeutralCut, c.FirstOutput = 7*time.Second, neutral, time.Second // FirstOutput is for streams
-					})
-					want := decision.AttemptTimeout
-					if neutral { // CLS-02
-						want = decision.CallerDeadline
-					}
-					wantClass(t, o, want)
-					if d := time.Since(start); d != 7*time.Second {
-						t.Errorf("after %v", d)
-					}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := to(t, inMemory(t, silent(answer)), nil)
+				start := time.Now()
+				o, _, _ := attempt(t, u, func(c *Call) {
+					c.Whole, c.FirstOutput = 7*time.Second, time.Second // FirstOutput is for streams
 				})
+				wantClass(t, o, decision.AttemptTimeout)
+				if d := time.Since(start); d != 7*time.Second {
+					t.Errorf("after %v", d)
+				}
 			})
-		}
-	}
-	// An answer given out as it comes is not cut off by the limit that was
-	// there to try another upstream, but by the caller's own.
-	for _, neutral := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			u := to(t, inMemory(t, func(p *peer) {
-				p.next()
-				body := chatOf(200 << 10)
-				p.send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:150<<10]))
-				time.Sleep(time.Minute)
-				p.send(body[150<<10:])
-			}), nil)
-			o, _, _ := attempt(t, u, func(c *Call) { c.Whole, c.MaxHeld, c.NeutralCut = 7*time.Second, 100<<10, neutral })
-			if neutral {
-				wantClass(t, o, decision.CallerDeadline)
-			} else {
-				wantClass(t, o, decision.OK)
-			}
 		})
 	}
+	// An answer given out as it comes is not cut off by the limit that was
+	// there to try another upstream.
+	synctest.Test(t, func(t *testing.T) {
+		u := to(t, inMemory(t, func(p *peer) {
+			p.next()
+			body := chatOf(200 << 10)
+			p.send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:150<<10]))
+			time.Sleep(time.Minute)
+			p.send(body[150<<10:])
+		}), nil)
+		o, _, _ := attempt(t, u, func(c *Call) { c.Whole, c.MaxHeld = 7*time.Second, 100<<10 })
+		wantClass(t, o, decision.OK)
+	})
 }
 
 // FOV-08, SEC-03: the request is this upstream's in path, model, key and
