@@ -140,7 +140,7 @@ func TestReloadReportsEachKey(t *testing.T) {
 	edit(t, path, "attempts: 3", "attempts: 4")
 	g.hangup(t)
 	until(t, "SIGHUP reloads", func() bool { return len(g.events(t, "config_reload")) == 2 })
-	if e := g.events(t, "config_reload")[1]; e.By != "SIGHUP" || e.Result != "ok" || !strings.Contains(e.Detail, "1 changes applied, 1 need") {
+	if e := g.events(t, "config_reload")[1]; e.By != "SIGHUP" || e.Result != "ok" || !strings.Contains(e.Detail, "changes applied: 1, waiting for a restart: 1") {
 		t.Errorf("%+v", e)
 	}
 	out, _, code := cli(t, g.dir, "reload", "--config", path)
@@ -228,7 +228,7 @@ func TestASwappedCredentialIsUsed(t *testing.T) {
 	}
 	a.end()
 	whole()
-	if e := g.events(t, "config_reload"); len(e) != 2 || e[1].By != "auto" || !strings.Contains(e[1].Detail, "1 changes applied") {
+	if e := g.events(t, "config_reload"); len(e) != 2 || e[1].By != "auto" || !strings.Contains(e[1].Detail, "changes applied: 1") {
 		t.Errorf("%+v", e)
 	}
 }

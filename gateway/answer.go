@@ -124,15 +124,16 @@ func (a *answer) end(d *decision.Decision) {
 }
 
 // fail answers with f as a whole error, or where the answer was begun as one
-// error event. It reports whether the connection must be broken off.
+// error event. It reports whether the connection must be broken off: not where
+// only signs of life went out, since then trailers still say what happened.
 func (a *answer) fail(end router.End, f wire.Failure, d *decision.Decision) (abort bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.begun {
 		if d.Stream {
-			_ = a.put(wire.ErrorFrame(a.ep, f)) // the connection is broken off next in any case
+			_ = a.put(wire.ErrorFrame(a.ep, f)) // the connection ends next in any case
 		}
-		return true
+		return !a.alive
 	}
 	a.begun = true
 	h := a.w.Header()
@@ -144,7 +145,7 @@ func (a *answer) fail(end router.End, f wire.Failure, d *decision.Decision) (abo
 	} else {
 		body = wire.ErrorBody(a.ep.Dialect(), f)
 		h.Set("Content-Type", "application/json")
-		shouldRetry(h, end, len(d.Attempts) > 0)
+		shouldRetry(h, end)
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	routeHeaders(h, "", d)
@@ -200,14 +201,14 @@ func routeHeaders(h http.Header, prefix string, d *decision.Decision) {
 // shouldRetry tells the client's SDK what its own retry would be worth: nothing
 // where the gateway has tried already or policy refused; where nothing was
 // attempted and it is known when somebody may be asked again, the SDK may wait.
-func shouldRetry(h http.Header, end router.End, attempted bool) {
+func shouldRetry(h http.Header, end router.End) {
 	if end.HasRetryAfter {
 		seconds := max(int64((end.RetryAfter+time.Second-1)/time.Second), 1)
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 		ms := max(int64((end.RetryAfter+time.Millisecond-1)/time.Millisecond), 1)
 		h.Set("Retry-After-Ms", strconv.FormatInt(ms, 10))
 	}
-	if attempted || !end.Ending.Retryable || !end.HasRetryAfter {
+	if !end.Ending.Retryable || !end.HasRetryAfter {
 		h.Set("X-Should-Retry", "false")
 	}
 }

@@ -178,7 +178,7 @@ func (c *control) Reload(ctx context.Context, who operator.Actor) (api.Result, e
 	}
 	message := "reloaded, nothing changed"
 	if len(report) > 0 {
-		message = fmt.Sprintf("reloaded, %d keys changed", len(report))
+		message = fmt.Sprintf("reloaded; keys changed: %d", len(report))
 	}
 	return api.Result{Message: message, Report: report}, nil
 }

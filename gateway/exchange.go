@@ -210,7 +210,8 @@ func (x *exchange) route(q *router.Request) (abort bool) {
 // reject answers a mistake of the caller's that no upstream has seen.
 func (x *exchange) reject(f wire.Failure) {
 	x.d.Status, x.d.Reason = decision.Rejected, decision.ReasonOf(decision.InvalidRequest)
-	x.refuse(f, "false")
+	x.w.Header().Set("X-Should-Retry", "false")
+	x.refuse(f)
 }
 
 // refuseLoad answers a request for which there is no room, or no time before
@@ -221,20 +222,21 @@ func (x *exchange) refuseLoad() {
 		Status: http.StatusServiceUnavailable, Code: "over_capacity",
 		Message: "the gateway holds as many requests as it may; send the request again later",
 	}
+	h := x.w.Header()
 	if x.g.closing.Load() {
 		x.d.Reason, f.Code = decision.Draining, "draining"
 		f.Message = "the gateway is shutting down; send the request again"
+		h.Set("X-Should-Retry", "true")
 	}
-	x.w.Header().Set("Retry-After", "1")
-	x.w.Header().Set("Connection", "close")
-	x.refuse(f, "true")
+	h.Set("Retry-After", "1")
+	h.Set("Connection", "close")
+	x.refuse(f)
 }
 
-func (x *exchange) refuse(f wire.Failure, shouldRetry string) {
+func (x *exchange) refuse(f wire.Failure) {
 	f.RequestID = x.id
 	x.d.HTTPStatus = f.Status
 	h := x.w.Header()
-	h.Set("X-Should-Retry", shouldRetry)
 	routeHeaders(h, "", x.d)
 	h.Set("Content-Type", "application/json")
 	x.w.WriteHeader(f.Status)

@@ -347,11 +347,15 @@ func TestAHeldAnswerIsWhole(t *testing.T) {
 						w.Errorf("%v", resp.Header)
 					}
 				})
-				// After a sign of life a failure is one error event, and no end.
+				// After a sign of life a failure is one error event without the
+				// dialect's own end, and trailers that say what happened.
 				inTown(t, secure, held, breaks, breaks, func(w *town) {
 					resp, frames, _, err := w.heldCall(path)
-					if err == nil {
-						w.Error("the answer failed and the connection ended as if it were whole")
+					if err != nil {
+						w.Errorf("the trailers were lost: %v", err)
+					}
+					if resp.Trailer.Get("Failback-Status") != "unavailable" || resp.Trailer.Get("Failback-Route") != "none" || resp.Trailer.Get("Failback-Reason") != "interrupted" {
+						w.Errorf("trailers %v", resp.Trailer)
 					}
 					if len(frames) != 6 || strings.Join(frames[:5], "") != strings.Repeat(beat, 5) {
 						w.Fatalf("%q", frames)

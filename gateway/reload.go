@@ -66,7 +66,7 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 	g.reloads.succeeded(restart)
 	g.event(decision.Event{
 		Kind: decision.KindConfigReload, By: by, Action: "reload", Result: "ok",
-		Detail: fmt.Sprintf("%d changes applied, %d need a restart", len(report)-len(restart), len(restart)),
+		Detail: fmt.Sprintf("changes applied: %d, waiting for a restart: %d", len(report)-len(restart), len(restart)),
 	})
 	return report, nil
 }
