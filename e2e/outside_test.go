@@ -34,7 +34,7 @@ func TestNoTerminal(t *testing.T) {
 				path := configure(t, dir, newStub(t), newStub(t), "")
 				master, tty, err := pty.Open()
 				if err != nil {
-					t.Skipf("there is no pty here: %v", err)
+					t.Fatalf("there is no pty here: %v", err)
 				}
 				defer master.Close()
 				defer tty.Close()
@@ -93,7 +93,7 @@ func TestTheGatewayOutlivesItsPty(t *testing.T) {
 			cmd.Stderr = writer
 			master, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 80, Rows: 24})
 			if err != nil {
-				t.Skipf("there is no pty here: %v", err)
+				t.Fatalf("there is no pty here: %v", err)
 			}
 			defer master.Close()
 			defer func() { _ = cmd.Process.Kill() }()

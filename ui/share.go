@@ -33,27 +33,24 @@ func prevStep(share int) int {
 }
 
 func (m *model) noRaise() string {
-	u := m.current()
-	switch {
-	case m.noWrite() != "":
-		return m.noWrite()
-	case u == nil:
-		return "there is no upstream under the cursor"
-	case nextStep(u.Share) < 0:
-		return m.th.outside(u.Name) + " has all of its traffic already"
-	}
-	return ""
+	return m.noStep(nextStep, " has all of its traffic already")
 }
 
 func (m *model) noLower() string {
+	return m.noStep(prevStep, " has nothing left to take away")
+}
+
+// noStep says why no step can be taken, empty if one can; end is what to say
+// of an upstream that has no further step.
+func (m *model) noStep(further func(share int) int, end string) string {
 	u := m.current()
 	switch {
 	case m.noWrite() != "":
 		return m.noWrite()
 	case u == nil:
 		return "there is no upstream under the cursor"
-	case prevStep(u.Share) < 0:
-		return m.th.outside(u.Name) + " has nothing left to take away"
+	case further(u.Share) < 0:
+		return m.th.outside(u.Name) + end
 	}
 	return ""
 }

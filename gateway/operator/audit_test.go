@@ -399,7 +399,7 @@ func TestManyWritersShareSyncs(t *testing.T) {
 func TestAuditChild(t *testing.T) {
 	path := os.Getenv("FAILBACK_TEST_AUDIT")
 	if path == "" {
-		t.Skip("runs as a child only")
+		t.Skip("requires its parent: a process that is killed")
 	}
 	a, _, err := openAudit(path, func(string) {})
 	if err != nil {

@@ -135,7 +135,7 @@ func (s *Server) finish(e api.AuditEntry, res *api.Result, refused *api.Error) e
 				e.To = strconv.Itoa(res.Upstream.Share)
 			}
 		}
-		s.writes.add(e.Target, commandEvent(e))
+		s.writes.add(e.Target, s.o.EventLine(decisionEvent(e)))
 	}
 	err := s.audit.append(e, lateAuditWait)
 	s.o.OnEvent(decisionEvent(e))

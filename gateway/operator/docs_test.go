@@ -254,7 +254,7 @@ func TestReferenceHasEveryClientHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(paths) == 0 {
-		t.Skip("no client API in this tree")
+		t.Fatal("no client API in this tree")
 	}
 	header := regexp.MustCompile(`"(Failback-[A-Za-z-]+)"`)
 	seen := map[string]bool{}

@@ -147,7 +147,7 @@ func TestPlainHTTPOffLoopback(t *testing.T) {
 		}
 	}
 	if host == "" {
-		t.Skip("this host has no address but loopback")
+		t.Skip("requires an address that is not loopback")
 	}
 	ts := start(t, func(s *Server) { s.o.Listen = host + ":0" })
 	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/operator/v1/state": 403} {
@@ -171,11 +171,11 @@ func TestPlainHTTPOffLoopback(t *testing.T) {
 
 func TestPeerCredentials(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("no peer credentials here")
+		t.Skip("requires Linux for peer credentials")
 	}
 	me, err := user.Current()
 	if err != nil || me.Uid == "65534" {
-		t.Skip("nobody runs this test")
+		t.Skip("requires a user of one's own, not nobody")
 	}
 	ts := start(t, nil)
 	c := ts.client(t, "unix", "", "")
@@ -206,7 +206,7 @@ func TestPeerCredentials(t *testing.T) {
 func TestPeerChild(t *testing.T) {
 	path := os.Getenv("FAILBACK_TEST_PEER")
 	if path == "" {
-		t.Skip("runs as a child only")
+		t.Skip("requires its parent: a process of another user")
 	}
 	c, err := api.NewClient("unix:"+path, api.Options{})
 	if err != nil {
@@ -232,7 +232,7 @@ func TestPeerChild(t *testing.T) {
 // the user namespace, may read; writes need a token.
 func TestPeersThatAreNoPersons(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("needs to become other users")
+		t.Skip("requires root on Linux, to become other users")
 	}
 	ts := start(t, nil)
 	// The child must reach its own program and the socket, which is the group's.

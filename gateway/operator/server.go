@@ -192,7 +192,7 @@ func (s *Server) Start() (err error) {
 	if s.audit, recent, err = openAudit(s.o.AuditPath, s.o.Log); err != nil {
 		return err
 	}
-	s.writes.load(recent)
+	s.writes.load(recent, s.o.EventLine)
 	if s.o.Listen != "" {
 		l, err := net.Listen("tcp", s.o.Listen)
 		if err != nil {

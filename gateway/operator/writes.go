@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
@@ -17,10 +18,10 @@ type writes struct {
 }
 
 // load fills in what the audit file says of the time before this process.
-func (w *writes) load(oldestFirst []api.AuditEntry) {
+func (w *writes) load(oldestFirst []api.AuditEntry, line func(decision.Event) api.Event) {
 	for _, e := range oldestFirst {
 		if e.Phase == api.PhaseDone && e.Result == api.ResultOK {
-			w.add(e.Target, commandEvent(e))
+			w.add(e.Target, line(decisionEvent(e)))
 		}
 	}
 }
@@ -45,25 +46,6 @@ func (w *writes) newest(target string) *api.Event {
 		return w.last
 	}
 	return w.byTarget[target]
-}
-
-// commandEvent is e as the operator_command event of the API.
-func commandEvent(e api.AuditEntry) api.Event {
-	v := api.Event{
-		Event:    "operator_command",
-		Time:     e.Time,
-		From:     e.From,
-		To:       e.To,
-		Reason:   e.Code,
-		Detail:   e.Message,
-		By:       e.By,
-		Why:      e.Why,
-		Action:   e.Action,
-		Result:   e.Result,
-		Revision: e.NewRevision,
-	}
-	v.Provider, v.Capability = splitTarget(e.Action, e.Target)
-	return v
 }
 
 // splitTarget is the upstream, and of a bucket the capability, that target is.
