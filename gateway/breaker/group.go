@@ -17,6 +17,8 @@ type Ask struct {
 	// retry_budget or slow, their ramp, and the rate after 429s then do not
 	// bind it.
 	LastResort bool
+	// NoProbe refuses the attempt where it would be a probe of a half-open bucket.
+	NoProbe bool
 	// OnOpen is called at most once, without locks held, if a bucket of the
 	// group opens while the attempt waits for output; not for an opening for
 	// weight, retry_budget or slow if Elsewhere is false. It may still be called

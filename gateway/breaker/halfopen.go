@@ -14,6 +14,9 @@ const preferFor = time.Second
 // waited for just this moment: it takes the probe at once unless requests that
 // may go elsewhere keep coming.
 func (b *bucket) mayProbe(now, due time.Duration, f flags) bool {
+	if f.noProbe {
+		return false
+	}
 	since := max(due, b.elsewhere)
 	if f.last {
 		since = b.elsewhere

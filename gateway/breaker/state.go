@@ -97,6 +97,7 @@ type flags struct {
 	elsewhere bool
 	last      bool
 	queued    bool // has waited for its turn
+	noProbe   bool
 }
 
 // limit is one that an attempt exceeds.

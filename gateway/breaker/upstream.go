@@ -99,7 +99,7 @@ func (u *upstream) binds(lot int) bool {
 
 // check says why try would refuse.
 func (u *upstream) check(now time.Duration, g *Group, a *Ask) decision.Reason {
-	f := flags{elsewhere: a.Elsewhere, last: a.LastResort}
+	f := flags{elsewhere: a.Elsewhere, last: a.LastResort, noProbe: a.NoProbe}
 	binding := u.binds(a.Lot)
 	for _, b := range g.buckets {
 		if b.state != &b.closed || b.forced.to != "" {
@@ -118,7 +118,7 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 		p.end = ending{}
 		p.finish(now)
 	}
-	f := flags{elsewhere: a.Elsewhere, last: a.LastResort, queued: queued}
+	f := flags{elsewhere: a.Elsewhere, last: a.LastResort, queued: queued, noProbe: a.NoProbe}
 	binding := u.binds(a.Lot)
 	var past [maxBuckets]bool
 	for i, b := range g.buckets {

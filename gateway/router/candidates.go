@@ -195,6 +195,7 @@ func (run *run) askFor(s *standing, how manner, elsewhere bool) breaker.Ask {
 		Stream:     run.q.Facts.Stream,
 		Elsewhere:  elsewhere,
 		LastResort: how == lastResort || how == waiting,
+		NoProbe:    how == overflowing,
 		Lot:        run.lot,
 	}
 }

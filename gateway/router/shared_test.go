@@ -253,6 +253,29 @@ func TestOverflowGoesToARecoveringUpstreamOnly(t *testing.T) {
 	})
 }
 
+// What overflows goes to an upstream whose breaker is closed, never as its probe.
+func TestOverflowIsNoProbe(t *testing.T) {
+	never := policyTask(policy.Never)
+	inWorld(t, two(), func(w *world) {
+		w.share("a", 0)
+		w.share("a", 5)
+		w.router.Breakers.Group("a", decision.SetOf(decision.Text)).Trip(decision.BreakerOpen, "test")
+		time.Sleep(time.Minute) // a probe is due
+		outside := "c0"
+		for i := 1; w.router.Traffic.Admits("a", outside, "r"); i++ {
+			outside = fmt.Sprintf("c%d", i)
+		}
+		for range 5 {
+			if r := w.send(request{task: never, conversation: outside}); r.Status != decision.Unavailable {
+				t.Errorf("%s: %s", r.Status, r.classes())
+			}
+		}
+		if n := w.stubs["a"].seen.Load(); n != 0 {
+			t.Errorf("%d requests outside the share were probes", n)
+		}
+	})
+}
+
 func TestABoundRequestIsNeverSwitched(t *testing.T) {
 	inWorld(t, two(), func(w *world) {
 		w.router.Bindings.Put("resp_1", "b")
