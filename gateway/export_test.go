@@ -24,6 +24,11 @@ func (g *Gateway) StartAlone(ctx context.Context) error {
 	if err := g.openRooms(cfg); err != nil {
 		return err
 	}
+	serve, err := g.listenClients(cfg)
+	if err != nil {
+		return err
+	}
+	g.running.Go(serve)
 	g.run(g.breakers.Run)
-	return g.openClients(cfg)
+	return nil
 }

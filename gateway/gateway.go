@@ -148,7 +148,13 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	if err := g.openRooms(cfg); err != nil {
 		return err
 	}
+	// The port is taken before anybody can be told that the gateway runs.
+	serve, err := g.listenClients(cfg)
+	if err != nil {
+		return err
+	}
 	if err := g.operator.Start(); err != nil {
+		_ = g.listener.Close()
 		return err
 	}
 	g.onStop(func(ctx context.Context) error {
@@ -159,10 +165,8 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 		}()
 		return g.operator.Stop(ctx)
 	})
-	if err := g.openClients(cfg); err != nil {
-		return err
-	}
 	// Last: nobody would wait for them if something failed.
+	g.running.Go(serve)
 	g.run(g.breakers.Run)
 	g.run(g.watch)
 	return nil
@@ -300,12 +304,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-func (g *Gateway) openClients(cfg *config.Config) error {
-	listener, err := g.o.Listen("tcp", cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	g.listener = listener
+// listenClients takes the client port and returns what serves on it.
+func (g *Gateway) listenClients(cfg *config.Config) (serve func(), err error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	g.server = &http.Server{
@@ -316,24 +316,27 @@ func (g *Gateway) openClients(cfg *config.Config) error {
 		Protocols:         protocols,
 		ErrorLog:          noise(g.o.Log),
 	}
-	serve := func() error { return g.server.Serve(listener) }
 	if cfg.TLS != nil {
-		certs, err := newCertificates(cfg.TLS)
-		if err != nil {
-			_ = listener.Close()
-			return fmt.Errorf("tls: %w", err)
+		if g.certs, err = newCertificates(cfg.TLS); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
 		}
-		g.certs = certs
 		protocols.SetHTTP2(true)
-		g.server.TLSConfig = certs.config()
-		serve = func() error { return g.server.ServeTLS(listener, "", "") }
+		g.server.TLSConfig = g.certs.config()
 	}
-	g.running.Go(func() {
-		if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	if g.listener, err = g.o.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return func() {
+		var err error
+		if cfg.TLS == nil {
+			err = g.server.Serve(g.listener)
+		} else {
+			err = g.server.ServeTLS(g.listener, "", "")
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
 			g.o.Log("client listener: " + err.Error())
 		}
-	})
-	return nil
+	}, nil
 }
 
 // ClientAddr is where clients connect to.
