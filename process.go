@@ -107,6 +107,7 @@ func runDefault(in *invocation) error {
 		return err
 	}
 	stop := func(ctx context.Context) error {
+		fmt.Fprintln(in.err, "failback: stopping the gateway; requests under way end first")
 		return gw.Stop(ctx, cfg.DrainDelay+cfg.ShutdownGrace+5*time.Second)
 	}
 	return in.console("unix:"+socket, cfg.DataDir, stop, false)
@@ -124,11 +125,16 @@ func runConsole(in *invocation) error {
 	if err != nil {
 		return err
 	}
+	return in.console(target, ownDir(), nil, false)
+}
+
+// ownDir is where a console without a gateway of its own keeps its files.
+func ownDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		dir = os.TempDir()
 	}
-	return in.console(target, filepath.Join(dir, "failback"), nil, false)
+	return filepath.Join(dir, "failback")
 }
 
 // console runs the console on target; stop stops a gateway that was started
@@ -180,7 +186,7 @@ func runDemo(in *invocation) error {
 	if err != nil {
 		return err
 	}
-	err = in.console("unix:"+socket, dir, nil, true)
+	err = in.console("unix:"+socket, ownDir(), nil, true) // what was copied outlives the demo
 	const grace = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), 2*grace)
 	defer cancel()

@@ -93,12 +93,21 @@ func reportTask(t config.Task) []ReportTask {
 	if sees == "" {
 		sees = "not said (user_sees)"
 	}
+	// What the user sees in place of the primary's answer speaks of a person
+	// where there is to be one, else of the fallback where there may be one.
+	degraded, without := sees, "an error"
+	switch {
+	case task.Fallback == policy.Never:
+		without = sees
+	case task.OnUnavailable == policy.Human:
+		degraded, without = "the answer", sees
+	}
 	rows := []ReportTask{{t.Name, string(decision.Completed), "the primary's answer", "the answer"}}
 	switch task.Fallback {
 	case policy.SameModel:
-		rows = append(rows, ReportTask{t.Name, string(decision.DegradedCompleted), "the same model's answer from another upstream", sees})
+		rows = append(rows, ReportTask{t.Name, string(decision.DegradedCompleted), "the same model's answer from another upstream", degraded})
 	case policy.Any:
-		rows = append(rows, ReportTask{t.Name, string(decision.DegradedCompleted), "another candidate's answer, Failback-Substitute says whether the model differs", sees})
+		rows = append(rows, ReportTask{t.Name, string(decision.DegradedCompleted), "another candidate's answer, Failback-Substitute says whether the model differs", degraded})
 	}
 	if !task.Hold {
 		rows = append(rows, ReportTask{t.Name, string(decision.Incomplete), "one error event, the connection is broken off", "an answer that stops midway"})
@@ -108,7 +117,7 @@ func reportTask(t config.Task) []ReportTask {
 	if task.OnUnavailable == policy.Fail {
 		gets = "HTTP 502, 503, 504 or 429, error code such as " + end.Code
 	}
-	return append(rows, ReportTask{t.Name, string(end.Status), gets, sees})
+	return append(rows, ReportTask{t.Name, string(end.Status), gets, without})
 }
 
 // String writes r as `failback check` prints it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"failback/gateway/decision"
@@ -63,7 +64,7 @@ func (g *Gateway) shareError(name string, err error) error {
 		return &api.Error{
 			Code:     api.CodeBlocked,
 			Message:  e.Error(),
-			Hint:     "an override with a reason goes through",
+			Hint:     "failback step --override --reason WHY does it all the same",
 			Upstream: g.upstreamState(name),
 		}
 	}
@@ -80,10 +81,12 @@ func (g *Gateway) shareError(name string, err error) error {
 }
 
 // blockedBy is what speaks against giving the upstream more traffic now, empty
-// if nothing does.
+// if nothing does. At share 0 a probe that is due does not: only the first
+// step can bring the request that it waits for.
 func (g *Gateway) blockedBy(name string) string {
+	share := g.traffic.Share(name)
 	for _, b := range g.breakers.Snapshot() {
-		if b.Bucket.Upstream != name || b.State == "closed" {
+		if b.Bucket.Upstream != name || b.State == "closed" || share == 0 && b.ProbeDue {
 			continue
 		}
 		why := fmt.Sprintf("breaker %s is %s", b.Bucket.Capability, b.State)
@@ -119,7 +122,7 @@ func (c *control) SetBreaker(_ context.Context, who operator.Actor, bucket strin
 		g.book.Clear(b.Upstream)
 		g.setup.Load().upstreams[b.Upstream].Client.ClearModels()
 	}
-	message := fmt.Sprintf("%s: breaker is forced %s for %s", b, cmd.Action, lasts)
+	message := fmt.Sprintf("%s: breaker is forced %s for %s", b, cmd.Action, spoken(lasts))
 	if cmd.Action == "auto" {
 		message = fmt.Sprintf("%s: breaker decides by itself again", b)
 	}
@@ -151,7 +154,7 @@ func (c *control) Passthrough(_ context.Context, who operator.Actor, cmd api.Com
 	g.passthrough(p)
 	g.event(decision.Event{
 		Kind: decision.KindPassthrough, From: "off", To: "on", By: who.Name, Why: cmd.Reason,
-		Detail: fmt.Sprintf("order %v for %s", cmd.Order, lasts),
+		Detail: fmt.Sprintf("order %v for %s", cmd.Order, spoken(lasts)),
 	})
 	return api.Result{Message: fmt.Sprintf("passthrough is on until %s, order %v: share and breakers are ignored", p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)}, nil
 }
@@ -181,6 +184,19 @@ func (c *control) Reload(ctx context.Context, who operator.Actor) (api.Result, e
 		message = fmt.Sprintf("reloaded; keys changed: %d", len(report))
 	}
 	return api.Result{Message: message, Report: report}, nil
+}
+
+// spoken writes a span without its zeros: 1h, not 1h0m0s.
+func spoken(d time.Duration) string {
+	s := d.String()
+	s, _ = strings.CutSuffix(s, "m0s")
+	if s != d.String() {
+		s += "m"
+	}
+	if t, ok := strings.CutSuffix(s, "h0m"); ok {
+		s = t + "h"
+	}
+	return s
 }
 
 func notFound(what, name string) error {

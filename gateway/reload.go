@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 func (r *reloads) failed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lastError, r.lastErrorAt = err.Error(), time.Now()
+	r.lastError, r.lastErrorAt = strings.ReplaceAll(err.Error(), "\n", "; "), time.Now()
 }
 
 func (r *reloads) succeeded(restart []string) {

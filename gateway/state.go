@@ -68,7 +68,9 @@ func (c *control) State(api.You) api.State {
 		task.UserSees = t.UserSees
 		state.Tasks = append(state.Tasks, task)
 	}
-	state.Tasks = append(state.Tasks, v.task(s.unnamed), v.task(s.other))
+	unnamed := v.task(s.unnamed)
+	unnamed.UserSees = s.cfg.DefaultTask.UserSees
+	state.Tasks = append(state.Tasks, unnamed, v.task(s.other))
 	return state
 }
 

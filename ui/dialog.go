@@ -139,6 +139,9 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 		a.add("no", "breaker unknown, "+text.Breaker(w, now)+" when last heard of")
 	case text.Severity(w) == 0:
 		a.add("ok", "breaker "+text.Breaker(w, now)+" for "+text.Age(now.Sub(w.Since)))
+	case text.Severity(w) == 3 && w.ProbeDue && u.Share == 0 && d.to == nextStep(0):
+		a.add("WARN", "breaker "+text.Breaker(w, now)+": this step brings its probe")
+		gated = true
 	case text.Severity(w) == 3:
 		s := "breaker " + text.Breaker(w, now)
 		if w.Reason != "" {

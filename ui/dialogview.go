@@ -84,14 +84,14 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	gets := span{}
 	if own.State == sources.Value || own.State == sources.Ageing {
 		then := own.Value * float64(d.to) / 100
-		has := "it gets " + m.number(live, text.Percent) + " of its own now"
-		if live.State == sources.Value || live.State == sources.Ageing {
-			has = "it gets " + text.Rate(own.Value*live.Value) + " now"
+		rate := f.Number(u.RPS, m.now)
+		has := "it gets " + m.number(rate, text.Rate) + " now"
+		if rate.State == sources.Value || rate.State == sources.Ageing {
 			switch {
-			case !a.raise && own.Value*live.Value <= then:
+			case !a.raise && rate.Value <= then:
 				gets = span{"that is at most " + text.Rate(then) + " req/s to " + out(u.Name) + "; " + has, normal}
 			case !a.raise:
-				gets = span{"that moves about " + text.Rate(own.Value*live.Value-then) + " req/s away from " + out(u.Name) + "; it keeps " + text.Rate(then), normal}
+				gets = span{"that moves about " + text.Rate(rate.Value-then) + " req/s away from " + out(u.Name) + "; it keeps " + text.Rate(then), normal}
 			}
 		}
 		if gets.text == "" {
@@ -106,6 +106,9 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 		st = warn
 	}
 	s := "stranded at " + percent(d.to) + ": " + stranded(u, own, d.to, out)
+	if d.to == 100 {
+		s = "stranded at 100%: nobody, it gets all of its own traffic"
+	}
 	if m.whole().State != sources.Value {
 		s += " (" + text.Age(m.whole().Age) + " old)"
 	}
@@ -125,7 +128,7 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	if d.undo || d.restore {
 		add(dim, "it is audited like every other change")
 	} else {
-		add(dim, "way back: u puts "+percent(u.Share)+" again")
+		add(dim, "way back: u puts "+percent(u.Share)+" again    left right: another step    tab: why")
 	}
 
 	line := func(label string, f field, value string, at int) {

@@ -107,7 +107,7 @@ func keyTable() []binding {
 		bind([]string{"!"}, "!", "", "the console's own log").unless(func(m *model) string { return m.already(ownlog) }).does(act(func(m *model) { m.enter(ownlog) })),
 		bind([]string{"ctrl+z"}, "ctrl+z", "", "suspend the console; fg brings it back").unless((*model).noSuspend).does((*model).suspend),
 		bind([]string{"?"}, "?", "keys", "all keys, and what the states of a number look like").line(2).unless(func(m *model) string { return m.already(help) }).hidden().does(act(func(m *model) { m.enter(help) })),
-		bind([]string{"q"}, "q", "leave", "leave the console; the gateway serves on").line(1).does((*model).leave),
+		bind([]string{"q"}, "q", "leave", "leave the console; the gateway serves on, a demo ends").line(1).does((*model).leave),
 		bind([]string{"ctrl+c"}, "ctrl+c", "", "leave, from anywhere; a gateway that this console started serves on").does((*model).leaveNow),
 	}
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -306,7 +307,7 @@ func (m *model) detailBody(w int) []row {
 	return rows
 }
 
-func weight(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func weight(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64) }
 
 func list2(ss []string, none string, out func(string) string) string {
 	if len(ss) == 0 {

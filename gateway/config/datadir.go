@@ -3,7 +3,11 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 )
+
+// dataDirLine finds a top-level data_dir in a file that is not valid YAML.
+var dataDirLine = regexp.MustCompile(`(?m)^data_dir:[ \t]*["']?([^"'#\r\n]*[^"'#\s])`)
 
 // DataDir returns the data directory that the configuration at path names, for
 // those who only look for its gateway: whatever else is wrong with the file,
@@ -15,9 +19,14 @@ func DataDir(path string) (string, error) {
 		return "", Problems{{File: path, Message: "cannot be read: " + cause(err).Error(), Hint: "name another file with --config, or a gateway with --connect"}}
 	}
 	m := newMeta(path, filepath.Dir(path))
-	n, problems := parse(m.file, data)
+	n, _ := parse(m.file, data)
 	if n == nil {
-		return "", problems
+		// A gateway that runs is still where it was.
+		dir := "./data"
+		if found := dataDirLine.FindSubmatch(data); found != nil {
+			dir = string(found[1])
+		}
+		return resolve(m.dir, dir), nil
 	}
 	d := &decoder{meta: m, src: Source{Path: path, Env: os.LookupEnv}, cfg: &Config{Path: path, meta: m}, meant: map[string]bool{}}
 	d.decode(n)

@@ -14,8 +14,10 @@ func TestDataDir(t *testing.T) {
 		{yaml: "lisen: x\nupstreams: []\n", want: dir + "/data"},
 		{yaml: strings.Replace(minimalYAML, "env:KEY", "env:FAILBACK_TEST_NOT_THERE", 1) + "data_dir: /var/lib/failback\n", want: "/var/lib/failback"},
 		{yaml: "data_dir: [x]\n", err: "failback.yaml:1:1: data_dir: text is wanted, found a list"},
-		{yaml: "", err: "the file is empty"},
-		{yaml: "a:\n\tb: c\n", err: "a tab in the indentation"},
+		// Emergencies do not wait for a file to be mended.
+		{yaml: "", want: dir + "/data"},
+		{yaml: "a:\n\tb: c\n", want: dir + "/data"},
+		{yaml: "data_dir: \"elsewhere\" # ours\na: {\n", want: dir + "/elsewhere"},
 	} {
 		if err := os.WriteFile(path, []byte(tt.yaml), 0o600); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func decide(c Command, cur State, now time.Time) (int, error) {
 		return c.Share, nil
 	}
 	if next := Next(cur.Share); c.Share != next {
-		return 0, &BlockedError{Current: cur, By: "one step at a time: the next is " + percent(next) + ", skipping needs an override with a reason"}
+		return 0, &BlockedError{Current: cur, By: "one step at a time: the next is " + percent(next)}
 	}
 	if c.BlockedBy != "" {
 		return 0, &BlockedError{Current: cur, By: c.BlockedBy}

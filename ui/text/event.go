@@ -54,7 +54,7 @@ func Event(e *api.Event) string {
 		p.word(strings.ReplaceAll(e.Event, "_", " "))
 		p.word(e.Capability)
 		p.word(e.Model)
-		if e.Action != e.Event {
+		if !strings.Contains(e.Event, e.Action) {
 			p.word(e.Action)
 		}
 		p.change(e.From, e.To)
