@@ -161,6 +161,33 @@ func NewSession() string { return rand.Text() }
 // Target is what NewClient was given.
 func (c *Client) Target() string { return c.target }
 
+// BaseURL is what the paths of the operator API are appended to. For a socket
+// its host means nothing: only Transport reaches it.
+func (c *Client) BaseURL() string { return strings.TrimRight(c.base.String(), "/") }
+
+// Transport is how this client reaches its gateway, with its token, for other
+// APIs that the gateway serves, such as PrometheusPath. It refuses every other
+// scheme and host, so that the token goes nowhere else.
+func (c *Client) Transport() http.RoundTripper { return transport{c} }
+
+type transport struct{ c *Client }
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != t.c.base.Scheme || r.URL.Host != t.c.base.Host {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, errors.New("the gateway's connection serves the gateway alone")
+	}
+	own := r.Clone(r.Context())
+	for k, v := range t.c.header {
+		if k != SessionHeader {
+			own.Header[k] = v
+		}
+	}
+	return t.c.http.Transport.RoundTrip(own)
+}
+
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 

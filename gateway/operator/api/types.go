@@ -53,8 +53,64 @@ type State struct {
 	LastWrite   *Event       `json:"last_write,omitempty"` // last operator command that took effect
 	You         You          `json:"you"`
 	Audit       AuditStatus  `json:"audit"`
+	// Sources is where numbers and log lines of this gateway are kept.
+	Sources Sources `json:"sources"`
+	// Limit is nil where no limit is configured.
+	Limit    *Limit   `json:"limit,omitempty"`
+	Failback Failback `json:"failback"`
 	// Settings are the scalar settings with where each came from.
 	Settings []Setting `json:"settings,omitempty"`
+}
+
+// Paths below which the operator API serves what the gateway keeps itself, to
+// viewers.
+const (
+	PrometheusPath = "/prometheus" // Prometheus's HTTP API: /prometheus/api/v1/query, ...
+	LokiPath       = "/loki"       // Loki's HTTP API: /loki/api/v1/query_range, ...
+)
+
+// Sources is where numbers and log lines are to be asked for.
+type Sources struct {
+	Prometheus Source `json:"prometheus"`
+	Loki       Source `json:"loki"`
+}
+
+// Source is one server.
+type Source struct {
+	// URL is the configured server's; empty: the gateway's own, under
+	// PrometheusPath or LokiPath of the operator API.
+	URL string `json:"url,omitempty"`
+	// Selector selects this gateway's series (job="failback") or streams
+	// ({service_name="failback"}); empty: all of them.
+	Selector string `json:"selector"`
+	// EverySeconds is how often the server takes samples; 0 for logs.
+	EverySeconds float64 `json:"every_seconds,omitempty"`
+	// Error is why the gateway's own cannot be asked, empty if it can.
+	Error string `json:"error,omitempty"`
+}
+
+// Limit holds limits that are shown next to what is measured.
+type Limit struct {
+	FallbackRatio float64 `json:"fallback_ratio"` // 0 to 1
+}
+
+// Failback is the configured way back: the steps of every upstream and what
+// each asks for.
+type Failback struct {
+	Steps       []FailbackStep `json:"steps"`
+	Advance     string         `json:"advance"` // manual, plan or auto
+	MinRequests int            `json:"min_requests"`
+	// SuccessTolerance is how much lower the success ratio may be than the
+	// baseline, FirstOutputTolerance by which factor the p95 may be higher.
+	SuccessTolerance     float64 `json:"success_tolerance"`
+	FirstOutputTolerance float64 `json:"first_output_tolerance"`
+	Owner                string  `json:"owner"` // who may call traffic fully back
+}
+
+// FailbackStep is one share on the way back.
+type FailbackStep struct {
+	Share          int     `json:"share"`
+	ObserveSeconds float64 `json:"observe_seconds"` // 0: it is held, not watched for a next one
 }
 
 // You is who the gateway takes the caller for.
