@@ -57,7 +57,7 @@ type Config struct {
 	Breaker      Breaker      `key:"breaker" doc:"The breaker of each upstream and capability."`
 	Health       Health       `key:"health" effect:"none" doc:"Signals that degrade an upstream."`
 	Failback     Failback     `key:"failback" doc:"The way back to an upstream that was left."`
-	Limit        *Limit       `key:"limit" none:"no limit is shown, none is invented" effect:"none" doc:"Limits that are shown next to what is measured."`
+	Limit        *Limit       `key:"limit" none:"no limit is shown, none is invented" doc:"Limits that are shown next to what is measured."`
 	Errors       Errors       `key:"errors" doc:"Whether a credential's failure may be hidden behind another candidate."`
 
 	SharedDependencies []SharedDependency `key:"shared_dependencies" none:"none is watched" effect:"none" doc:"What several upstreams depend on, watched by itself."`
@@ -297,16 +297,30 @@ type SharedDependency struct {
 	Every  time.Duration `key:"every" default:"30s" min:"1s" doc:"Time between checks."`
 }
 
-// Sources are servers the console reads from.
+// Sources is where the console finds numbers and log lines.
 type Sources struct {
-	Prometheus *Server `key:"prometheus" none:"the gateway's own" effect:"none" doc:"Prometheus."`
-	Loki       *Server `key:"loki" none:"the gateway's own" effect:"none" doc:"Loki."`
+	Prometheus *Prometheus   `key:"prometheus" none:"the gateway keeps its own" restart:"toggle" doc:"Prometheus that scrapes this gateway. The console asks it directly."`
+	Loki       *Loki         `key:"loki" none:"the gateway keeps its own" restart:"toggle" doc:"Loki that gets the decision log. The console asks it directly."`
+	Every      time.Duration `key:"every" default:"15s" min:"1s" restart:"yes" doc:"How often the gateway samples its own metrics, or the configured Prometheus scrapes it: numbers twice as old are shown as ageing."`
+	Embedded   Embedded      `key:"embedded" doc:"What the gateway keeps itself, in data_dir."`
 }
 
-// Server is a server the console reads from.
-type Server struct {
-	URL      *url.URL `key:"url" type:"URL" required:"yes" doc:"Where it is."`
-	Selector string   `key:"selector" type:"label" none:"everything" doc:"Label matchers that select this gateway's series."`
+// Prometheus is a Prometheus that scrapes this gateway.
+type Prometheus struct {
+	URL      *url.URL `key:"url" type:"URL" required:"yes" doc:"Where it is, without /api/v1."`
+	Selector string   `key:"selector" type:"label" none:"everything there" doc:"Label matchers that select this gateway's series, such as job=\"failback\"."`
+}
+
+// Loki is a Loki that gets the decision log.
+type Loki struct {
+	URL      *url.URL `key:"url" type:"URL" required:"yes" doc:"Where it is, without /loki/api/v1."`
+	Selector string   `key:"selector" type:"label" default:"{service_name=\"failback\"}" doc:"Stream selector of the decision log."`
+}
+
+// Embedded bounds each of the two stores in data_dir.
+type Embedded struct {
+	MaxAge   time.Duration `key:"max_age" default:"168h" min:"1h" restart:"yes" doc:"Older samples and lines are dropped."`
+	MaxBytes int64         `key:"max_bytes" type:"bytes" default:"1GiB" min:"16777216" restart:"yes" doc:"Of each store; the oldest are dropped above it."`
 }
 
 // Telemetry is the decision log and traces.

@@ -60,7 +60,7 @@ func TestKeysWithoutEffect(t *testing.T) {
 	for _, want := range []string{
 		"health", "failback.steps", "failback.advance", "failback.min_requests", "failback.tolerance", "models.sonnet.slo",
 		"upstreams.anthropic-us-east-1.prices", "upstreams.anthropic-us-east-1.probe", "upstreams.anthropic-us-east-1.api_key_expires",
-		"shared_dependencies", "sources.prometheus", "sources.loki", "telemetry.otlp", "notify", "store", "limit",
+		"shared_dependencies", "telemetry.otlp", "notify", "store",
 		"keys[0].budget_usd_per_day", "tasks.policy_question.max_cost_usd",
 	} {
 		if !reported[want] {

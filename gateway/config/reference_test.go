@@ -68,6 +68,8 @@ func TestEveryKeyIsExplained(t *testing.T) {
 	restart := map[string]string{
 		"listen": "restart", "data_dir": "restart", "operator.listen": "restart", "store": "restart", "store.nats": "restart",
 		"telemetry.decision_log": "restart", "telemetry.sample": "restart",
+		"sources.every": "restart", "sources.embedded.max_age": "restart", "sources.embedded.max_bytes": "restart",
+		"sources.prometheus": "restart to turn it on or off", "sources.loki": "restart to turn it on or off",
 		"tls": "restart to turn it on or off", "operator.tls": "restart to turn it on or off",
 	}
 	seen := map[string]bool{}
