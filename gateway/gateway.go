@@ -47,6 +47,10 @@ type Options struct {
 	// Banner is shown on every console, for demonstrations; nil: none.
 	Banner func() string
 
+	// Keeper makes what keeps numbers and lines beside the gateway; nil: nobody
+	// keeps any. It is called once, when the data directory is the gateway's.
+	Keeper func(Keep) Keeper
+
 	// Listen opens the client listener; nil: net.Listen.
 	Listen func(network, address string) (net.Listener, error)
 	// DialContext connects to upstreams; nil: a net.Dialer.
@@ -74,7 +78,9 @@ type Gateway struct {
 	live     *telemetry.Live
 	operator *operator.Server
 	registry *prometheus.Registry
-	certs    *certificates // nil without tls
+	keeper   Keeper         // nil: nobody keeps anything
+	lines    *telemetry.Log // feeds keeper; nil: it wants none
+	certs    *certificates  // nil without tls
 	opCerts  *certificates
 
 	memory   memory
@@ -145,6 +151,9 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	if err := g.claim(cfg); err != nil {
 		return err
 	}
+	if err := g.startKeeper(cfg); err != nil {
+		return err
+	}
 	if err := g.openRooms(cfg); err != nil {
 		return err
 	}
@@ -169,6 +178,9 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	g.running.Go(serve)
 	g.run(g.breakers.Run)
 	g.run(g.watch)
+	if g.keeper != nil {
+		g.run(g.keeper.Run)
+	}
 	return nil
 }
 
@@ -266,6 +278,7 @@ func (g *Gateway) claim(cfg *config.Config) error {
 		EventLine: telemetry.EventLine,
 		OnEvent:   g.event,
 		Metrics:   promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}),
+		Kept:      g.keptUnder,
 		Instance:  g.instance,
 		Log:       g.o.Log,
 	})
@@ -421,6 +434,9 @@ func (g *Gateway) event(e decision.Event) {
 		e.Time = time.Now()
 	}
 	g.log.Event(e)
+	if g.lines != nil {
+		g.lines.Event(e)
+	}
 	g.metrics.Event(e)
 	if g.operator != nil {
 		g.operator.Event(e)
@@ -430,6 +446,9 @@ func (g *Gateway) event(e decision.Event) {
 // recordDecision shows the end of one request everywhere it is shown.
 func (g *Gateway) recordDecision(d *decision.Decision) {
 	g.log.Decision(d)
+	if g.lines != nil {
+		g.lines.Decision(d)
+	}
 	g.metrics.Decision(d)
 	g.live.Decision(d)
 	g.operator.Decision(d)

@@ -41,6 +41,9 @@ func (c *control) State(api.You) api.State {
 		Traffic:  v.live.Traffic,
 		Log:      g.log.Stats().Log,
 		Settings: g.settings(s, restart),
+		Sources:  g.sources(s.cfg),
+		Limit:    limit(s.cfg),
+		Failback: failbackOf(s.cfg),
 	}
 	state.Traffic.InFlight = int(g.inflight.Load())
 	if g.o.Banner != nil {

@@ -60,6 +60,9 @@ type Options struct {
 	OnEvent func(decision.Event)
 	// Metrics serves /metrics; nil: not found.
 	Metrics http.Handler
+	// Kept is what serves api.PrometheusPath or api.LokiPath and what is below,
+	// nil where nothing is kept; nil: nothing is.
+	Kept func(path string) http.Handler
 	// Instance names this gateway in sessions.
 	Instance string
 	// Log gets texts for the operator of the process; nil: discarded. It is

@@ -1,0 +1,146 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"failback/gateway/config"
+	"failback/gateway/operator/api"
+	"failback/gateway/telemetry"
+	"failback/gateway/traffic"
+)
+
+// Keep is what a Keeper is made from.
+type Keep struct {
+	Config   *config.Config // of the start
+	Instance string
+	// Metrics gathers what /metrics shows.
+	Metrics prometheus.Gatherer
+}
+
+// Keeper keeps numbers and lines of the gateway beside it, and serves them on
+// the operator API. No request waits for it, and nothing it cannot do ends the
+// gateway.
+type Keeper interface {
+	// Lines gets every line of the decision log, after sampling, one call each;
+	// nil: none wanted. It must not block.
+	Lines() io.Writer
+	// Handler serves a path of the operator API, api.PrometheusPath or
+	// api.LokiPath; nil: not kept here.
+	Handler(path string) http.Handler
+	// Problem is why what is kept under path cannot be asked for, or does not
+	// get all there is; empty if all is well.
+	Problem(path string) string
+	// Run works until ctx ends.
+	Run(ctx context.Context) error
+	Close(ctx context.Context) error
+}
+
+// startKeeper makes the keeper, and the log that feeds it: one of its own,
+// since the configured one may be stuck in a dead pipe.
+func (g *Gateway) startKeeper(cfg *config.Config) error {
+	if g.o.Keeper == nil {
+		return nil
+	}
+	g.keeper = g.o.Keeper(Keep{Config: cfg, Instance: g.instance, Metrics: g.registry})
+	g.onStop(func(ctx context.Context) error {
+		if err := g.keeper.Close(ctx); err != nil {
+			g.o.Log(err.Error())
+		}
+		return nil
+	})
+	lines := g.keeper.Lines()
+	if lines == nil {
+		return nil
+	}
+	log, err := telemetry.NewLog(telemetry.LogOptions{
+		Target: telemetry.ToStdout, Stdout: lines,
+		Version: g.o.Version, Instance: g.instance, Sample: cfg.Telemetry.Sample,
+	})
+	if err != nil {
+		return err
+	}
+	g.lines = log
+	g.onStop(func(ctx context.Context) error {
+		_ = log.Close(ctx)
+		return nil
+	})
+	return nil
+}
+
+// keptUnder is the handler of what the keeper serves under path.
+func (g *Gateway) keptUnder(path string) http.Handler {
+	if g.keeper == nil {
+		return nil
+	}
+	return g.keeper.Handler(path)
+}
+
+// sources says where the numbers and lines of this gateway are kept.
+func (g *Gateway) sources(cfg *config.Config) api.Sources {
+	var s api.Sources
+	// Whether the gateway keeps its own was decided at its start.
+	own := g.startedWith.Sources
+	s.Prometheus.EverySeconds = own.Every.Seconds()
+	if p := cfg.Sources.Prometheus; p != nil && own.Prometheus != nil {
+		s.Prometheus.URL, s.Prometheus.Selector = p.URL.String(), p.Selector
+	} else if p := own.Prometheus; p != nil {
+		s.Prometheus.URL, s.Prometheus.Selector = p.URL.String(), p.Selector
+	} else {
+		s.Prometheus.Selector = `job="` + serviceName + `"`
+		s.Prometheus.Error = g.keeperProblem(api.PrometheusPath)
+	}
+	if l := cfg.Sources.Loki; l != nil && own.Loki != nil {
+		s.Loki.URL, s.Loki.Selector = l.URL.String(), l.Selector
+	} else if l := own.Loki; l != nil {
+		s.Loki.URL, s.Loki.Selector = l.URL.String(), l.Selector
+	} else {
+		s.Loki.Selector = `{service_name="` + serviceName + `"}`
+		s.Loki.Error = g.keeperProblem(api.LokiPath)
+	}
+	return s
+}
+
+// serviceName is what the gateway calls itself where it labels what it keeps:
+// the job of its metrics and the service_name of its lines.
+const serviceName = "failback"
+
+func (g *Gateway) keeperProblem(path string) string {
+	if g.keeper == nil {
+		return "this gateway keeps none"
+	}
+	return g.keeper.Problem(path)
+}
+
+// limit is the configured limit, nil if there is none.
+func limit(cfg *config.Config) *api.Limit {
+	if cfg.Limit == nil {
+		return nil
+	}
+	return &api.Limit{FallbackRatio: cfg.Limit.FallbackRatio}
+}
+
+// failbackOf is the way back as it is in force: the shares there are, each
+// watched for as long as it is configured.
+func failbackOf(cfg *config.Config) api.Failback {
+	f := api.Failback{
+		Advance: cfg.Failback.Advance, MinRequests: cfg.Failback.MinRequests, Owner: cfg.Failback.Owner,
+		SuccessTolerance: cfg.Failback.Tolerance.Success, FirstOutputTolerance: cfg.Failback.Tolerance.FirstOutput,
+	}
+	for _, share := range traffic.Steps {
+		if share == 0 {
+			continue
+		}
+		step := api.FailbackStep{Share: share}
+		for _, s := range cfg.Failback.Steps {
+			if s.Share == share {
+				step.ObserveSeconds = s.Observe.Seconds()
+			}
+		}
+		f.Steps = append(f.Steps, step)
+	}
+	return f
+}
