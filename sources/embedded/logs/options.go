@@ -10,11 +10,12 @@ import (
 const (
 	defaultMaxBytes = 1 << 30
 	defaultMaxAge   = 7 * 24 * time.Hour
+	minBytes        = 1 << 20
 
 	// A store has about segments segments when it is full: dropping the oldest
 	// then forgets a small part of it.
 	segments       = 32
-	maxSegmentSize = 32 << 20
+	maxSegmentSize = 256 << 20
 	minSegmentSize = 64 << 10
 
 	// maxFields is how many fields an index may have.
@@ -28,7 +29,7 @@ type Options struct {
 	// Labels are those of the stream that lines written from now on belong to.
 	Labels map[string]string
 	// MaxBytes bounds all files together; 0 means 1 GiB. The oldest lines go
-	// first. Less than 256 KiB is refused.
+	// first. Less than 1 MiB is refused.
 	MaxBytes int64
 	// MaxAge is how old lines may get; 0 means 7 days.
 	MaxAge time.Duration
@@ -58,8 +59,8 @@ func (o Options) complete() (Options, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
-	if o.MaxBytes < 4*minSegmentSize {
-		return o, fmt.Errorf("embedded log: %d bytes are too few: give at least %d", o.MaxBytes, 4*minSegmentSize)
+	if o.MaxBytes < minBytes {
+		return o, fmt.Errorf("embedded log: %d bytes are too few: give at least %d", o.MaxBytes, minBytes)
 	}
 	if o.MaxAge == 0 {
 		o.MaxAge = defaultMaxAge
