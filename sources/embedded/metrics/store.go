@@ -2,58 +2,181 @@ package metrics
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
 )
 
-// Options say what a Store keeps and where. Dir and Gatherer are required.
+// Options say what a Store keeps and where. Dir is required.
 type Options struct {
 	// Dir is the data directory, made if it is not there. It belongs to one
 	// Store of one process at a time.
 	Dir string
-	// Gatherer is asked for all metrics at each scrape.
+	// Gatherer is asked for all metrics at each scrape; nil means that only
+	// Append brings any.
 	Gatherer prometheus.Gatherer
 	// Every is the time from one scrape to the next; 0 means 15 s.
 	Every time.Duration
 	// Labels are added to every series, job and instance as a rule. Where a
-	// metric has one of these labels itself, it becomes exported_NAME, as
+	// metric has one of these labels itself, its own becomes exported_NAME, as
 	// Prometheus does it.
 	Labels map[string]string
-	// Retention is how long samples are kept; 0 means 7 days.
+	// Retention is how long samples are kept; 0 means 7 days. Up to three
+	// hours more stay, since whole blocks are deleted.
 	Retention time.Duration
-	// MaxBytes bounds the blocks on disk; 0 means 512 MiB. The newest two to
-	// three hours, which are in the write-ahead log, come on top.
+	// MaxBytes bounds the bytes on disk, the write-ahead log included; 0 means
+	// 512 MiB. What is beyond goes with the next block, oldest first; the last
+	// two to three hours stay in any case.
 	MaxBytes int64
 	// Log gets one line of text for everything an operator should know; nil
-	// means nobody does. It is called from several goroutines.
+	// means nobody does. It is called from several goroutines, and must return
+	// soon.
 	Log func(string)
+}
+
+const (
+	defaultEvery     = 15 * time.Second
+	defaultRetention = 7 * 24 * time.Hour
+	defaultMaxBytes  = 512 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Every <= 0 {
+		o.Every = defaultEvery
+	}
+	if o.Retention <= 0 {
+		o.Retention = defaultRetention
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	return o
 }
 
 // Store is a TSDB with its engine. Its methods may be called from any
 // goroutine.
 type Store struct {
+	o      Options
+	log    *journal
 	db     *tsdb.DB
 	engine *promql.Engine
+	parser parser.Parser
+	limits limits
+	gate   *gate
+	mux    http.Handler
+
+	// ctx ends when Close begins.
+	ctx  context.Context
+	stop context.CancelFunc
+	// life is held for reading by whoever uses db, and taken by Close.
+	life   sync.RWMutex
+	closed bool // guarded by life
+
+	scraper scraper
 }
 
-// Open opens the store in o.Dir.
+// errClosed is what a closed store answers.
+var errClosed = errors.New("the metrics store is closed")
+
+// Open opens the store in o.Dir, with what an earlier process left there, also
+// one that was killed. What is damaged is moved into a directory of its own
+// below o.Dir, said in o.Log, and the store goes on without it. An error means
+// that there is no store, for example because the directory cannot be written
+// or another process has it open; a gateway serves on without.
 func Open(o Options) (*Store, error) {
-	return &Store{}, nil
+	if o.Dir == "" {
+		return nil, errors.New("metrics store: no directory given")
+	}
+	o = o.withDefaults()
+	s := &Store{o: o, log: newJournal(o.Log), limits: defaultLimits}
+	s.gate = newGate(s.limits)
+	s.parser = parser.NewParser(parser.Options{})
+	s.engine = promql.NewEngine(promql.EngineOpts{
+		Logger:                   s.log.slog("engine"),
+		MaxSamples:               s.limits.samples,
+		Timeout:                  s.limits.timeout,
+		LookbackDelta:            lookback,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return o.Every.Milliseconds() },
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		Parser:                   s.parser,
+	})
+	db, err := openOrSetAside(o, s.log)
+	if err != nil {
+		return nil, fmt.Errorf("metrics store in %s: %w", o.Dir, err)
+	}
+	s.db = db
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.scraper.init(o.Labels)
+	s.scraper.orphans = recentSeries(s.ctx, db)
+	s.mux = s.routes()
+	return s, nil
 }
 
-// Run scrapes until ctx ends.
-func (s *Store) Run(ctx context.Context) { <-ctx.Done() }
+// lookback is how far an instant query looks back for a sample, Prometheus's
+// own default.
+const lookback = 5 * time.Minute
 
-// Append stores mfs as one scrape at the time at.
-func (s *Store) Append(at time.Time, mfs []*dto.MetricFamily) error { return nil }
+// tsdbOptions are chosen for some thousand series in a process that does
+// something else: small buffers, small hash map, nothing preallocated.
+func tsdbOptions(o Options) *tsdb.Options {
+	t := tsdb.DefaultOptions()
+	t.RetentionDuration = o.Retention.Milliseconds()
+	t.MaxBytes = o.MaxBytes
+	t.WALCompression = walCompression
+	t.WALSegmentSize = 16 << 20
+	t.WALReplayConcurrency = 1
+	// The default of 512 MiB is allocated at each compaction before a byte of
+	// it is written: a small disk would be full.
+	t.MaxBlockChunkSegmentSize = 32 << 20
+	t.StripeSize = 512
+	t.HeadChunksWriteBufferSize = 64 << 10
+	t.HeadChunksWriteQueueSize = 0
+	t.EnableExemplarStorage = false
+	// As Prometheus does it: blocks grow to a tenth of the retention.
+	t.MaxBlockDuration = max(t.MinBlockDuration, t.RetentionDuration/10)
+	return t
+}
 
-// Handler serves Prometheus's HTTP API below /prometheus/api/v1/.
-func (s *Store) Handler() http.Handler { return http.NotFoundHandler() }
+// use keeps the store open until the function that it returns is called.
+func (s *Store) use() (done func(), err error) {
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return nil, errClosed
+	}
+	return s.life.RUnlock, nil
+}
 
-// Close writes staleness markers and closes the store.
-func (s *Store) Close() error { return nil }
+// Close ends running queries, marks every series as ended, so that after a
+// start nothing old is taken for new, and closes the store. It waits for
+// answers that are being written, some seconds at most. Closing again does
+// nothing.
+func (s *Store) Close() error {
+	s.stop()
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	if err := s.markAllEnded(time.Now()); err != nil {
+		errs = append(errs, fmt.Errorf("metrics store in %s: marking the series as ended: %w", s.o.Dir, err))
+	}
+	errs = append(errs, s.engine.Close())
+	if err := s.db.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("metrics store in %s: close: %w", s.o.Dir, err))
+	}
+	return errors.Join(errs...)
+}
