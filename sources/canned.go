@@ -1,10 +1,19 @@
 package sources
 
 import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"failback/gateway/operator/api"
 )
+
+// DefaultStreams selects the decision log where nothing else is configured.
+const DefaultStreams = `{service_name="failback"}`
 
 // Canned is a LogQL query that answers one question of an incident.
 type Canned struct {
@@ -23,21 +32,161 @@ type Canned struct {
 	// Alarm says that any answer at all is a fault.
 	Alarm bool
 
-	text     string // $range stands for the window
+	text     string // window stands for the range
 	unparsed string
 }
 
-// Query returns the LogQL over a window, at least a second.
-func (c Canned) Query(window time.Duration) string { return c.text }
+// window stands in a Canned's text for the range that it counts over. No
+// encoded string can hold it: it begins with a character that is always
+// escaped there.
+const window = "\x00range"
+
+// Query returns the LogQL over a range, in whole seconds and at least one.
+func (c Canned) Query(over time.Duration) string { return putWindow(c.text, over) }
+
+func putWindow(text string, over time.Duration) string {
+	over = max(over.Round(time.Second), time.Second)
+	return strings.ReplaceAll(text, window, model.Duration(over).String())
+}
 
 // At returns the question about a range of time.
 func (c Canned) At(start, end time.Time) LogQuery {
+	over := end.Sub(start)
 	return LogQuery{
-		Query: c.Query(end.Sub(start)), Start: start, End: end,
+		Query: c.Query(over), Start: start, End: end,
 		Limit: c.Limit, Forward: c.Forward, Instant: c.Instant,
+		Unparsed: putWindow(c.unparsed, over),
 	}
 }
 
 // CannedQueries returns the queries for a configuration's tasks and the stream
-// selector of its decision log; empty: {service_name="failback"}.
-func CannedQueries(tasks []api.Task, selector string) []Canned { return nil }
+// selector of its decision log, in the order in which an incident asks them;
+// an empty selector is DefaultStreams.
+func CannedQueries(tasks []api.Task, selector string) []Canned {
+	if strings.TrimSpace(selector) == "" {
+		selector = DefaultStreams
+	}
+	// What is no JSON would fail a query of numbers as a whole.
+	parsed := selector + ` | json | __error__=""`
+	requests := parsed + ` | event="model_route_selected"`
+	switched := requests + ` | fallback_triggered="true"`
+	count := func(by, lines string) string {
+		return "sum by (" + by + ") (count_over_time(" + lines + " [" + window + "]))"
+	}
+	event := func(name string) string {
+		return selector + ` |= ` + quoteLogQL(name) + ` | json | __error__="" | event=` + quoteLogQL(name)
+	}
+	all := []Canned{
+		{
+			Name: "first-switch", Title: "when the first switch happened", text: switched,
+			Means:   "the first request that left its primary: its time is when it began, failed_provider and reason say why",
+			None:    "no request left its primary in this time",
+			Runbook: "fallback-ratio-high", Range: 6 * time.Hour, Limit: 1, Forward: true,
+		},
+		{
+			Name: "not-allowed", Title: "tasks that fell back although not allowed", text: requests + notAllowed(tasks), Alarm: true,
+			Means:   "must be empty: each line is a request that another candidate, or another model, was given against the task's policy",
+			None:    "as it must be: no task left its primary, or its model, against its policy",
+			Runbook: "forbidden-fallback", Range: 24 * time.Hour, Limit: LogsLimit,
+		},
+		{
+			Name: "affected", Title: "affected request ids",
+			text: requests + ` | workflow_status=~"degraded_completed|queued|human|unavailable|incomplete|refused"` +
+				` | line_format "{{.request_id}} {{.task_type}} {{.workflow_status}} {{.reason}}"`,
+			Means:   "each request that did not simply get its primary's answer: request id, task, what it came to, and why",
+			None:    "every request got its primary's answer, was the caller's mistake, or its client left",
+			Runbook: "fallback-ratio-high", Range: 15 * time.Minute, Limit: LogsLimit,
+		},
+		{
+			Name: "by-reason", Title: "switches by reason", text: count("reason", switched), Instant: true,
+			Means:   "how many requests left their primary, by why it did not answer: the greatest names the runbook to begin with",
+			None:    "no request left its primary in this time",
+			Runbook: "fallback-ratio-high", Range: time.Hour,
+		},
+		{
+			Name: "by-task", Title: "switches by task", text: count("task_type", switched), Instant: true,
+			Means:   "how many requests left their primary, by task: whose users notice",
+			None:    "no request left its primary in this time",
+			Runbook: "fallback-ratio-high", Range: time.Hour,
+		},
+		{
+			Name: "first-output", Title: "first-output failovers by failed provider",
+			text: count("failed_provider", switched+` | reason="first_output_timeout"`), Instant: true,
+			Means:   "how many streams were given to another candidate because no output came in time, by who kept silent",
+			None:    "no stream was given away for want of a first output",
+			Runbook: "first-output-slow", Range: time.Hour,
+		},
+		{
+			Name: "breakers", Title: "breaker transitions", text: event("breaker_transition"),
+			Means:   "each change of a bucket, with its reason: open and half_open in turn is a provider that is not back yet",
+			None:    "no breaker changed in this time; what is open has been open for longer",
+			Runbook: "provider-5xx", Range: 6 * time.Hour, Limit: LogsLimit,
+		},
+		{
+			Name: "late-results", Title: "late results", text: event("late_result"),
+			Means:   "answers that came after their request had ended elsewhere: paid for, given to nobody, and looked at before work is repeated",
+			None:    "no answer came too late in this time",
+			Runbook: "late-results", Range: 24 * time.Hour, Limit: LogsLimit,
+		},
+		{
+			Name: "incomplete", Title: "incomplete streams", text: requests + ` | workflow_status="incomplete"`,
+			Means:   "streams that broke off after the client had part of them: these users saw half an answer",
+			None:    "no stream broke off after it had begun",
+			Runbook: "incomplete-streams", Range: time.Hour, Limit: LogsLimit,
+		},
+		{
+			Name: "human", Title: "what went to people", text: requests + ` | workflow_status="human"`,
+			Means:   "requests that no candidate could or might answer, and that wait for a person",
+			None:    "no request was handed to a person",
+			Runbook: "human-queue", Range: 24 * time.Hour, Limit: LogsLimit,
+		},
+		{
+			Name: "operators", Title: "operator commands", text: event("operator_command"),
+			Means:   "who changed what, why, and whether it took effect, refused commands too",
+			None:    "nobody gave a command in this time",
+			Runbook: "fallback-ratio-high", Range: 24 * time.Hour, Limit: LogsLimit,
+		},
+	}
+	for i := range all {
+		all[i].unparsed = `sum(count_over_time(` + selector + ` | json | __error__!="" [` + window + `]))`
+	}
+	return all
+}
+
+// notAllowed filters the requests that policy forbade: another candidate for a
+// task that may not fall back, or another model for one that keeps its own. A
+// task that is not in the configuration may not fall back.
+func notAllowed(tasks []api.Task) string {
+	var may, same []string
+	for _, t := range tasks {
+		switch t.Fallback {
+		case "any":
+			may = append(may, t.Name)
+		case "same_model":
+			may = append(may, t.Name)
+			same = append(same, t.Name)
+		}
+	}
+	f := ` | fallback_triggered="true"`
+	switch {
+	case len(may) == 0:
+		return f
+	case len(same) == 0:
+		return f + ` | task_type!~` + oneOf(may)
+	}
+	return f + ` | task_type!~` + oneOf(may) + ` or (task_type=~` + oneOf(same) + ` and substitute="true")`
+}
+
+// oneOf is a LogQL string with a regular expression that matches the names and
+// nothing else; LogQL anchors it.
+func oneOf(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	for i := range names {
+		names[i] = regexp.QuoteMeta(names[i])
+	}
+	return quoteLogQL(strings.Join(slices.Compact(names), "|"))
+}
+
+// quoteLogQL is the one way by which a string gets into a query: as Go, and so
+// LogQL, writes it, in ASCII alone.
+func quoteLogQL(s string) string { return strconv.QuoteToASCII(s) }

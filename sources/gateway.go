@@ -91,6 +91,9 @@ func Why(err error) string {
 		}
 		return e.Code + ": " + e.Message
 	}
+	if e, ok := errors.AsType[*RemoteError](err); ok {
+		return e.Error()
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer within " + GatewayTimeout.String()
 	}

@@ -34,7 +34,9 @@ type Metrics interface {
 	Query(ctx context.Context, gen uint64, promql string) Answer[Instant]
 	// Addr is where it is, without user info; empty: the gateway's own.
 	Addr() string
-	// Period is how often a new sample is expected, for Feed.Period.
+	// Period is how often a new sample is taken, for Feed.Period. Asked three
+	// times as often, a sample is no older than one period and a third in good
+	// order.
 	Period() time.Duration
 }
 
@@ -63,7 +65,7 @@ type Overview struct {
 	// Traffic is requests a second.
 	Traffic Reading
 	// FailedBefore (0 to 1) and FirstOutputP95Before (seconds) are of one hour
-	// ago.
+	// ago; their time is that of the question.
 	FailedBefore, FirstOutputP95Before Reading
 	// Sampled is when the newest sample was taken, by Prometheus's clock; zero if
 	// there is none. Readings of now carry it.

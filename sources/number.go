@@ -71,6 +71,8 @@ func Judge(n api.Number, c Clock, now time.Time, period time.Duration, failing b
 	}
 	v := Number{Value: n.Value, At: at, Age: max(c.Now(now).Sub(at), 0)}
 	switch {
+	case n.State == StateWaiting:
+		v.State = Waiting
 	case n.State == api.StateNone:
 		v.State = None
 	case n.State == api.StateIdle, n.State == api.StateValue && math.IsNaN(n.Value):

@@ -1,0 +1,196 @@
+package sources
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// ratioFacts is what Prometheus knows of the whole fallback ratio. The ratio
+// alone cannot tell a zero from nothing: its vector(0) stands for both.
+type ratioFacts struct {
+	// Ratio is the expression's value; Requests and Fallbacks are the rates in
+	// it. nil: an empty vector, that is, no series with two samples in the window.
+	Ratio, Requests, Fallbacks *float64
+	// RequestSeries and FallbackSeries count the series that there are now.
+	RequestSeries, FallbackSeries float64
+	// Sampled is when the newest sample of requests was taken; zero: none is known.
+	Sampled time.Time
+}
+
+// reading is the ratio as it may be believed.
+func (f ratioFacts) reading() Reading {
+	is := func(state, why string) Reading {
+		return Reading{api.Number{State: state, At: f.Sampled}, why}
+	}
+	switch {
+	case f.Requests == nil && f.RequestSeries > 0:
+		return is(StateWaiting, "a rate needs two samples of "+requestsTotal)
+	case f.Requests == nil && !f.Sampled.IsZero():
+		return is(api.StateNone, fmt.Sprintf("no series %s since %s: is the target down?", requestsTotal, f.Sampled.UTC().Format("15:04:05Z")))
+	case f.Requests == nil:
+		return is(api.StateNone, "no series "+requestsTotal+": check the selector and the target")
+	case f.Fallbacks == nil && f.FallbackSeries > 0:
+		return is(StateWaiting, "a rate needs two samples of "+fallbacksTotal)
+	case f.Fallbacks == nil:
+		return is(api.StateNone, "no series "+fallbacksTotal+", though there are requests")
+	case !number(*f.Requests) || !number(*f.Fallbacks):
+		return is(StateUnknown, "the counters are no numbers")
+	case *f.Requests == 0:
+		return is(api.StateIdle, "no requests in 5m")
+	case f.Ratio == nil || !number(*f.Ratio):
+		return is(StateUnknown, "the ratio is no number")
+	}
+	r := is(api.StateValue, "")
+	r.Value = *f.Ratio
+	return r
+}
+
+// traffic is requests a second.
+func (f ratioFacts) traffic() Reading {
+	r := f.reading()
+	if f.Requests == nil {
+		return r
+	}
+	if !number(*f.Requests) {
+		return Reading{api.Number{State: StateUnknown, At: f.Sampled}, "the counters are no numbers"}
+	}
+	return Reading{Number: api.Number{State: api.StateValue, Value: *f.Requests, At: f.Sampled}}
+}
+
+// rows is the ratio of each name: of its requests, how many left their primary.
+// A name without a series of fallbacks has none of them, as long as there are
+// series of fallbacks at all.
+func (f ratioFacts) rows(requests, fallbacks map[string]float64, requestsMetric string) []RatioRow {
+	rows := []RatioRow{}
+	for name, of := range requests {
+		n, ok := fallbacks[name]
+		r := Reading{Number: api.Number{At: f.Sampled}}
+		switch {
+		case f.Fallbacks == nil && f.FallbackSeries > 0:
+			r.State, r.Why = StateWaiting, "a rate needs two samples of "+fallbacksTotal
+		case f.Fallbacks == nil:
+			r.State, r.Why = api.StateNone, "no series "+fallbacksTotal
+		case !number(of) || ok && !number(n):
+			r.State, r.Why = StateUnknown, "the counters are no numbers"
+		case of == 0:
+			r.State, r.Why = api.StateIdle, "no requests in 5m"
+		default:
+			// A client that left before anybody answered is a fallback, but nobody's
+			// own request.
+			r.State, r.Value = api.StateValue, min(n/of, 1)
+		}
+		rows = append(rows, RatioRow{name, r})
+	}
+	for name := range fallbacks {
+		if _, ok := requests[name]; !ok {
+			rows = append(rows, RatioRow{name, Reading{api.Number{State: api.StateNone, At: f.Sampled}, "no series " + requestsMetric + " of it"}})
+		}
+	}
+	slices.SortFunc(rows, func(a, b RatioRow) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return rows
+}
+
+// failedBefore is bad of good and bad, from rates by verdict.
+func failedBefore(verdicts map[string]float64, at time.Time) Reading {
+	good, hasGood := verdicts["good"]
+	bad, hasBad := verdicts["bad"]
+	is := func(state, why string) Reading { return Reading{api.Number{State: state, At: at}, why} }
+	switch {
+	case !hasGood && !hasBad:
+		return is(api.StateNone, "nothing is known of an hour ago")
+	case !number(good) || !number(bad):
+		return is(StateUnknown, "the counters are no numbers")
+	case !hasBad:
+		return is(api.StateNone, `no series `+verdictsTotal+` with verdict="bad"`)
+	case good+bad == 0:
+		return is(api.StateIdle, "no requests an hour ago")
+	}
+	r := is(api.StateValue, "")
+	r.Value = bad / (good + bad)
+	return r
+}
+
+// quantileBefore is a quantile of a histogram that saw count observations a
+// second.
+func quantileBefore(quantile, count *float64, at time.Time) Reading {
+	is := func(state, why string) Reading { return Reading{api.Number{State: state, At: at}, why} }
+	switch {
+	case count == nil && quantile == nil:
+		return is(api.StateNone, "nothing is known of an hour ago")
+	case quantile == nil:
+		return is(api.StateNone, "no series "+firstOutput+"_bucket")
+	case count != nil && *count == 0:
+		return is(api.StateIdle, "no output an hour ago")
+	case !number(*quantile):
+		return is(api.StateNone, "the buckets of "+firstOutput+" are not whole")
+	}
+	r := is(api.StateValue, "")
+	r.Value = *quantile
+	return r
+}
+
+// number refuses what no counter, rate or ratio is.
+func number(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) && f >= 0 }
+
+// bridged is for how long nothing may be known within an unbroken time over the
+// limit: what a rate's window holds.
+const bridged = int(Window / HistoryEvery)
+
+// overSince says since when the newest points are over limit.
+func overSince(points []Point, limit *float64) Over {
+	newest := len(points) - 1
+	for newest >= 0 && points[newest].State != api.StateValue {
+		newest--
+	}
+	if limit == nil || newest < 0 || len(points)-1-newest > bridged {
+		return Over{}
+	}
+	if points[newest].Value <= *limit {
+		return Over{State: OverNot}
+	}
+	first, gap := newest, 0
+	for i := newest - 1; i >= 0 && gap <= bridged; i-- {
+		switch {
+		case points[i].State != api.StateValue:
+			gap++
+			continue
+		case points[i].Value <= *limit:
+			return Over{State: OverSince, Since: points[first].At, Blind: gap > 0}
+		}
+		first, gap = i, 0
+	}
+	if first == 0 {
+		return Over{State: OverLonger, Since: points[0].At}
+	}
+	return Over{State: OverSince, Since: points[first].At, Blind: true}
+}
+
+// points joins two rates into the ratio at each of n times from start on.
+func joinPoints(requests, fallbacks map[int64]float64, start time.Time, n int) []Point {
+	points := make([]Point, n)
+	for i := range points {
+		at := start.Add(time.Duration(i) * HistoryEvery)
+		p := Point{At: at, State: api.StateNone}
+		of, ok := requests[at.UnixMilli()]
+		f, both := fallbacks[at.UnixMilli()]
+		switch {
+		case !ok || !number(of):
+		case !both || !number(f):
+		case of == 0:
+			p.State = api.StateIdle
+		default:
+			p.State, p.Value = api.StateValue, min(f/of, 1)
+		}
+		points[i] = p
+	}
+	return points
+}
