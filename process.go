@@ -16,7 +16,9 @@ import (
 	"failback/gateway"
 	"failback/gateway/config"
 	"failback/gateway/demo"
+	"failback/gateway/operator/api"
 	"failback/launch"
+	"failback/sources"
 	"failback/ui"
 )
 
@@ -146,8 +148,11 @@ func (in *invocation) console(target, dir string, stop func(context.Context) err
 		return err
 	}
 	defer client.Close()
+	connect := func(s api.Sources) (sources.Metrics, sources.Logs, error) {
+		return sources.Connect(client, s, os.LookupEnv)
+	}
 	return ui.Run(in.ctx, ui.Options{
-		Client: client, ReadOnly: in.readOnly, ASCII: in.ascii, Started: stop != nil, Stop: stop, Demo: isDemo,
+		Client: client, Connect: connect, ReadOnly: in.readOnly, ASCII: in.ascii, Started: stop != nil, Stop: stop, Demo: isDemo,
 		DataDir: dir, Version: programVersion(),
 	})
 }

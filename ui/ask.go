@@ -34,7 +34,7 @@ func (m *model) later(d time.Duration, msg tea.Msg) tea.Cmd {
 
 // askAll asks what is not being asked.
 func (m *model) askAll() tea.Cmd {
-	return tea.Batch(m.askState(), m.askEvents(), m.askDecisions())
+	return tea.Batch(m.askState(), m.askEvents(), m.askDecisions(), m.askMetrics(), m.askHistory())
 }
 
 func (m *model) askState() tea.Cmd {
@@ -79,6 +79,9 @@ func (m *model) takeState(a sources.Answer[api.State]) {
 	if reach != m.reach {
 		m.log.add(m.now, "gateway %s", reach)
 		m.reach = reach
+	}
+	if a.Err == nil {
+		m.connect(a.Value.Sources)
 	}
 	if s := m.live.state.Value(); s != nil && m.selected == "" && len(s.Upstreams) > 0 {
 		m.selected = s.Upstreams[0].Name

@@ -21,6 +21,8 @@ type data struct {
 	state     sources.Feed[api.State]
 	events    sources.Feed[api.Events]
 	decisions sources.Feed[api.Decisions]
+	metrics   sources.Feed[sources.Overview]
+	history   sources.Feed[sources.History]
 
 	changes []api.Event // newest first
 	after   uint64      // where the next question for events goes on

@@ -18,17 +18,21 @@ const (
 	change // one opened
 	decisions
 	decision // one opened
+	failback // the step table
+	logs
+	logLine // one opened
+	runbook
 	ownlog
 	help
 	screens
 )
 
 func (s screen) String() string {
-	return [...]string{"overview", "detail", "changes", "change", "decisions", "decision", "own log", "keys"}[s]
+	return [...]string{"overview", "detail", "changes", "change", "decisions", "decision", "failback", "logs", "log line", "runbook", "own log", "keys"}[s]
 }
 
 // on is a set of screens.
-type on uint16
+type on uint32
 
 func at(ss ...screen) on {
 	var o on
@@ -84,6 +88,11 @@ func init() {
 }
 
 func keyTable() []binding {
+	return slices.Concat(rowKeys(), failbackKeys(), logKeys(), runbookKeys(), screenKeys())
+}
+
+// rowKeys move in a screen and open what is there, and change traffic.
+func rowKeys() []binding {
 	return []binding{
 		bind([]string{"j", "down"}, "j/k", "row", "down a row, or a line").line(3).does(act(func(m *model) { m.move(1) })),
 		bind([]string{"k", "up"}, "k", "", "up a row, or a line").does(act(func(m *model) { m.move(-1) })),
@@ -97,6 +106,12 @@ func keyTable() []binding {
 		bind([]string{"<"}, "<", "down", "lower the upstream's share: opens a dialog").at(at(overview, detail)).line(7).unless((*model).noLower).does(act(func(m *model) { m.step(false) })),
 		bind([]string{"u"}, "u", "put back", "put back the last change of a share: opens a dialog").at(at(overview, detail, changes)).line(8).unless((*model).noUndo).does(act((*model).undo)),
 		bind([]string{"W"}, "W", "arm", "arm writing for 15 minutes, or disarm").line(9).unless((*model).noArm).does(act((*model).arm)),
+	}
+}
+
+// screenKeys lead to other screens, and concern the console as a whole.
+func screenKeys() []binding {
+	return []binding{
 		bind([]string{"o"}, "o", "overview", "the first screen").line(13).unless((*model).onOverview).hidden().does(act((*model).home)),
 		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(10).unless(func(m *model) string { return m.already(changes) }).hidden().does(act(func(m *model) { m.enter(changes) })),
 		bind([]string{"d"}, "d", "decisions", "route decisions, each with its candidates and attempts").line(11).unless(func(m *model) string { return m.already(decisions) }).hidden().does(func(m *model) tea.Cmd { m.enter(decisions); return m.askDecisions() }),

@@ -14,6 +14,8 @@ type (
 	stateMsg     sources.Answer[api.State]
 	eventsMsg    sources.Answer[api.Events]
 	decisionsMsg sources.Answer[api.Decisions]
+	metricsMsg   sources.Answer[sources.Overview]
+	historyMsg   sources.Answer[sources.History]
 
 	// shareMsg answers the command of a dialog.
 	shareMsg struct {

@@ -20,6 +20,7 @@ const armFor = 15 * time.Minute
 type model struct {
 	o    Options
 	src  sources.Gateway
+	ask  asking // numbers and log lines
 	th   theme
 	gl   glyphs
 	zone *time.Location // of the local clock
@@ -40,6 +41,9 @@ type model struct {
 	scroll   int // of the screens that are text
 	typing   bool
 	filter   textinput.Model
+
+	logs    logScreen
+	runbook runbookScreen
 
 	dialog  *dialog
 	dialogs int // opened so far: their ids
@@ -110,6 +114,12 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.takeEvents(sources.Answer[api.Events](msg))
 	case decisionsMsg:
 		m.live.decisions.Take(sources.Answer[api.Decisions](msg))
+	case metricsMsg:
+		m.live.metrics.Take(sources.Answer[sources.Overview](msg))
+	case historyMsg:
+		m.live.history.Take(sources.Answer[sources.History](msg))
+	case logsMsg:
+		m.takeLogs(msg)
 	case shareMsg:
 		return m.takeShare(msg)
 	case quietMsg:
@@ -143,6 +153,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.dialog.key(m, k)
 	case m.typing:
 		return m.filterKey(k)
+	case m.logs.typing:
+		return m.logs.key(m, k)
 	}
 	return m.press(k)
 }
@@ -159,6 +171,9 @@ func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 	case m.typing:
 		m.filter, _ = m.filter.Update(p)
 		m.filtered()
+		return nil
+	case m.logs.typing:
+		m.logs.paste(m, p)
 		return nil
 	}
 	m.say(warn, "pasted text is taken by fields only; nothing was done")

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/term"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 )
 
@@ -23,6 +24,9 @@ const logFile = "console.log"
 type Options struct {
 	// Client asks the gateway; an *api.Client. The console closes nothing.
 	Client sources.API
+	// Connect returns what to ask for numbers and log lines, once the gateway has
+	// said where they are; as sources.Connect. It does no I/O; nil: there are none.
+	Connect func(api.Sources) (sources.Metrics, sources.Logs, error)
 	// ReadOnly makes arming impossible.
 	ReadOnly bool
 	// Started says that this console's program started the gateway: leaving

@@ -18,6 +18,12 @@ func (m *model) bodyWindow(w, room int) []row {
 	if m.screen == changes || m.screen == decisions {
 		return m.listWindow(w, room)
 	}
+	switch m.screen {
+	case logs:
+		return m.logsWindow(w, room)
+	case runbook:
+		return m.runbookWindow(w, room)
+	}
 	rows := m.body()
 	title := m.title()
 	n := max(room-2, 0)
@@ -39,6 +45,10 @@ func (m *model) title() row {
 		return row{{" CHANGE", accent}}
 	case decision:
 		return row{{" DECISION", accent}}
+	case failback:
+		return m.failbackTitle()
+	case logLine:
+		return row{{" LOG LINE", accent}}
 	case ownlog:
 		r := row{{" THE CONSOLE'S OWN LOG", accent}}
 		if m.o.DataDir != "" {
@@ -61,6 +71,10 @@ func (m *model) body() []row {
 		return m.changeBody(w)
 	case decision:
 		return m.decisionBody(w)
+	case failback:
+		return m.failbackBody(w)
+	case logLine:
+		return m.logLineBody(w)
 	case help:
 		return m.helpBody(w)
 	case ownlog:
