@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,12 +83,7 @@ func (s *Store) list() error {
 			s.segs = append(s.segs, g)
 		}
 	}
-	slices.SortFunc(s.segs, func(a, b *segment) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(s.segs, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
 	for _, g := range s.segs {
 		name := filepath.Base(g.side())
 		g.sideSize = sides[name]

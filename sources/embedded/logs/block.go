@@ -1,0 +1,171 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+	"weak"
+
+	"failback/sources/logql"
+)
+
+// gap is how much between two lines is read rather than skipped.
+const gap = 8 << 10
+
+var noIndex weak.Pointer[index]
+
+// ref is a line of a segment.
+type ref struct {
+	v   *view
+	row int
+}
+
+// block is a run of lines that are read together.
+type block struct {
+	refs []ref
+	size int64 // of the lines
+
+	done  chan struct{} // closed when what follows is there
+	lines [][]byte      // nil: surely not in the answer
+	err   error
+	bad   *segment // with errSide
+
+	buf   []byte
+	order []int
+}
+
+var blockPool = sync.Pool{New: func() any { return new(block) }}
+
+func (p *plan) newBlock() *block {
+	b := blockPool.Get().(*block)
+	*b = block{refs: b.refs[:0], lines: b.lines[:0], buf: b.buf[:0], order: b.order[:0], done: make(chan struct{})}
+	return b
+}
+
+// free gives the block back. Its lines are no longer valid.
+func (b *block) free() {
+	clear(b.refs)
+	if cap(b.buf) <= 4*blockBytes {
+		blockPool.Put(b)
+	}
+}
+
+func (b *block) add(c *cursor) {
+	row := c.row()
+	b.refs = append(b.refs, ref{c.v, row})
+	b.size += c.v.x.until(row) - int64(c.v.x.off[row])
+}
+
+func (b *block) full(lines int) bool { return len(b.refs) >= lines || b.size >= blockBytes }
+
+// need is what lines must contain to be in the answer.
+type need struct {
+	always [][]byte
+	plain  [][]byte // if the line has no escapes
+}
+
+// needed returns what the lines that sel chooses contain. A field that must
+// equal a text has it in the line, unless it is written with escapes.
+func needed(sel logql.Selection, indexed []string) need {
+	n := need{always: sel.Contains}
+	for _, c := range sel.Where {
+		if c.Op == logql.Equal && len(c.Value) > 3 && !slices.Contains(indexed, c.Name) &&
+			utf8.ValidString(c.Value) && !strings.ContainsRune(c.Value, utf8.RuneError) {
+			n.plain = append(n.plain, []byte(c.Value))
+		}
+	}
+	return n
+}
+
+// allows reports whether line may be in the answer.
+func (n need) allows(line []byte) bool {
+	for _, t := range n.always {
+		if !bytes.Contains(line, t) {
+			return false
+		}
+	}
+	for _, t := range n.plain {
+		if !bytes.Contains(line, t) && bytes.IndexByte(line, '\\') < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads the lines, those close to one another together.
+func (b *block) read(need need) error {
+	for i := range b.refs {
+		b.order = append(b.order, i)
+	}
+	slices.SortFunc(b.order, func(i, j int) int {
+		r, o := b.refs[i], b.refs[j]
+		return cmp.Or(cmp.Compare(r.v.g.number, o.v.g.number), cmp.Compare(r.row, o.row))
+	})
+	b.lines = slices.Grow(b.lines, len(b.refs))[:len(b.refs)]
+	// First how much there is to read, so that the buffer stays where it is.
+	total := 0
+	b.extents(func(_ []int, from, to int64) error {
+		total += int(to - from)
+		return nil
+	})
+	b.buf = slices.Grow(b.buf[:0], total)
+	return b.extents(func(run []int, from, to int64) error {
+		v := b.refs[run[0]].v
+		at := len(b.buf)
+		b.buf = b.buf[:at+int(to-from)]
+		part := b.buf[at:]
+		if _, err := v.f.ReadAt(part, from); err != nil {
+			if err == io.EOF {
+				return b.wrong(v)
+			}
+			return fmt.Errorf("reading %s: %w", filepath.Base(v.g.path), err)
+		}
+		for _, i := range run {
+			r := b.refs[i]
+			off := int64(v.x.off[r.row])
+			line := part[off-from : v.x.until(r.row)-from]
+			end := bytes.IndexByte(line, '\n')
+			if end < 0 {
+				return b.wrong(v)
+			}
+			b.lines[i] = nil
+			if line = line[:end:end]; need.allows(line) {
+				b.lines[i] = line
+			}
+		}
+		return nil
+	})
+}
+
+func (b *block) wrong(v *view) error {
+	b.bad = v.g
+	return fmt.Errorf("reading %s: %w; ask again, it will be made anew", filepath.Base(v.g.path), errSide)
+}
+
+// extents calls f for each run of lines of one segment that lie close to one
+// another, with the part of the file that holds them.
+func (b *block) extents(f func(run []int, from, to int64) error) error {
+	for i := 0; i < len(b.order); {
+		r := b.refs[b.order[i]]
+		from, to := int64(r.v.x.off[r.row]), r.v.x.until(r.row)
+		j := i + 1
+		for ; j < len(b.order); j++ {
+			n := b.refs[b.order[j]]
+			if n.v != r.v || int64(n.v.x.off[n.row])-to > gap {
+				break
+			}
+			to = n.v.x.until(n.row)
+		}
+		if err := f(b.order[i:j], from, to); err != nil {
+			return err
+		}
+		i = j
+	}
+	return nil
+}

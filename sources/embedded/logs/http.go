@@ -1,0 +1,376 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"failback/sources/logql"
+)
+
+const (
+	// queries are answered at the same time, and waiting may wait for that; more
+	// are turned away.
+	queries = 4
+	waiting = 64
+	// queryTime is how long an answer may take, waiting included.
+	queryTime = time.Minute
+	// maxAnswer is how large one may be.
+	maxAnswer = 64 << 20
+	// maxForm is how large the form of a request may be.
+	maxForm = 1 << 20
+)
+
+// statusClosedRequest is what Loki answers to whom does not listen any more.
+const statusClosedRequest = 499
+
+// api is Loki's HTTP API over a store.
+type api struct {
+	s       *Store
+	running chan struct{} // has an element for each query being answered
+	inside  chan struct{} // and for each being answered or waiting
+}
+
+// Handler serves Loki's HTTP API for reading, under the paths that a Loki has:
+// /loki/api/v1/query, query_range, labels, label/{name}/values, series and
+// status/buildinfo, and /ready. Errors are text, with the status that a Loki
+// gives. At most four queries are answered at the same time.
+func (s *Store) Handler() http.Handler {
+	a := &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting)}
+	m := http.NewServeMux()
+	m.HandleFunc("GET /ready", a.ready)
+	m.HandleFunc("GET /loki/api/v1/status/buildinfo", buildinfo)
+	for path, answer := range map[string]func(context.Context, *request) (any, error){
+		"query":               a.query,
+		"query_range":         a.queryRange,
+		"labels":              a.labels,
+		"label":               a.labels,
+		"label/{name}/values": a.values,
+		"series":              a.series,
+	} {
+		h := a.handle(answer)
+		m.Handle("GET /loki/api/v1/"+path, h)
+		m.Handle("POST /loki/api/v1/"+path, h)
+	}
+	return m
+}
+
+// request is what an answer depends on.
+type request struct {
+	form url.Values
+	name string // in the path
+	now  time.Time
+}
+
+// handle answers with what answer returns.
+func (a *api) handle(answer func(context.Context, *request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			fail(w, badf("%v", err))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), queryTime)
+		defer cancel()
+		leave, err := a.enter(ctx)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		defer leave()
+		data, err := answer(ctx, &request{form: r.Form, name: r.PathValue("name"), now: time.Now()})
+		var body bytes.Buffer
+		if err == nil {
+			err = encode(&body, data)
+		}
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+		_, _ = w.Write(body.Bytes())
+	})
+}
+
+// encode writes a successful answer.
+func encode(b *bytes.Buffer, data any) error {
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(struct {
+		Status string `json:"status"`
+		Data   any    `json:"data"`
+	}{"success", data})
+	if err != nil {
+		return err
+	}
+	if b.Len() > maxAnswer {
+		return &logql.QueryError{Status: http.StatusBadRequest, Message: fmt.Sprintf(
+			"the answer has %d bytes, at most %d are allowed: ask for less time, fewer lines or fewer series", b.Len(), maxAnswer)}
+	}
+	return nil
+}
+
+var errCrowd = errors.New("too many outstanding requests")
+
+// enter waits until there is room for a query. The caller calls leave.
+func (a *api) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case a.inside <- struct{}{}:
+	default:
+		return nil, errCrowd
+	}
+	select {
+	case a.running <- struct{}{}:
+		return func() { <-a.running; <-a.inside }, nil
+	case <-ctx.Done():
+		<-a.inside
+		return nil, ctx.Err()
+	}
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	status, text := http.StatusInternalServerError, err.Error()
+	var bad *badParam
+	var parse *logql.ParseError
+	var query *logql.QueryError
+	switch {
+	case errors.As(err, &bad), errors.As(err, &parse):
+		status = http.StatusBadRequest
+	case errors.As(err, &query):
+		status = query.Status
+	case errors.Is(err, errCrowd):
+		status = http.StatusTooManyRequests
+	case errors.Is(err, errClosed):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusGatewayTimeout
+		text = "request timed out, decrease the duration of the request or add more label matchers (prefer exact match over regex match) to reduce the amount of data processed"
+	case errors.Is(err, context.Canceled):
+		status, text = statusClosedRequest, "the request was cancelled by the client"
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text)
+}
+
+func (a *api) ready(w http.ResponseWriter, _ *http.Request) {
+	if a.s.ended() {
+		fail(w, errClosed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = fmt.Fprintln(w, "ready")
+}
+
+func buildinfo(w http.ResponseWriter, _ *http.Request) {
+	b := map[string]string{"version": "unknown", "revision": "unknown", "branch": "", "buildUser": "", "buildDate": "", "goVersion": runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b["version"] = info.Main.Version
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b["revision"] = s.Value
+			case "vcs.time":
+				b["buildDate"] = s.Value
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	_ = json.NewEncoder(w).Encode(b)
+}
+
+// query answers an instant query.
+func (a *api) query(ctx context.Context, r *request) (any, error) {
+	q, err := logql.Parse(r.form.Get("query"))
+	if err != nil {
+		return nil, err
+	}
+	req := logql.Request{Query: q, Instant: true, End: r.now.UnixNano()}
+	if v := r.form.Get("time"); v != "" {
+		if req.End, err = timestamp(v); err != nil {
+			return nil, badf("could not parse 'time' parameter: %v", err)
+		}
+	}
+	req.Start = req.End
+	return a.eval(ctx, r, req)
+}
+
+// queryRange answers a query over a time.
+func (a *api) queryRange(ctx context.Context, r *request) (any, error) {
+	q, err := logql.Parse(r.form.Get("query"))
+	if err != nil {
+		return nil, err
+	}
+	req := logql.Request{Query: q}
+	if req.Start, req.End, err = span(r.form, r.now, defaultSince); err != nil {
+		return nil, err
+	}
+	if req.End <= req.Start {
+		return nil, badf("end timestamp must not be before or equal to start time")
+	}
+	if req.Step, err = step(r.form, req.Start, req.End); err != nil {
+		return nil, err
+	}
+	return a.eval(ctx, r, req)
+}
+
+func (a *api) eval(ctx context.Context, r *request, req logql.Request) (_ any, err error) {
+	if req.Limit, err = limit(r.form); err != nil {
+		return nil, err
+	}
+	if req.Forward, err = forward(r.form); err != nil {
+		return nil, err
+	}
+	if !req.Query.IsMetric() && req.Limit > maxLimit {
+		return nil, badf("max entries limit per query exceeded, limit > max_entries_limit_per_query (%d > %d)", req.Limit, maxLimit)
+	}
+	return logql.Eval(ctx, a.s, req)
+}
+
+// labels answers with the names of all labels.
+func (a *api) labels(_ context.Context, r *request) (any, error) {
+	streams, err := a.streams(r, r.form["query"])
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, l := range streams {
+		for _, lb := range l {
+			names = append(names, lb.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// values answers with the values of one label.
+func (a *api) values(_ context.Context, r *request) (any, error) {
+	streams, err := a.streams(r, r.form["query"])
+	if err != nil {
+		return nil, err
+	}
+	values := []string{}
+	for _, l := range streams {
+		if v, ok := l.Lookup(r.name); ok {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	return slices.Compact(values), nil
+}
+
+// series answers with the labels of each stream.
+func (a *api) series(_ context.Context, r *request) (any, error) {
+	streams, err := a.streams(r, append(r.form["match[]"], r.form["match"]...))
+	if err != nil {
+		return nil, err
+	}
+	sets := []map[string]string{}
+	for _, l := range streams {
+		set := map[string]string{}
+		for _, lb := range l {
+			set[lb.Name] = lb.Value
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// streams returns the labels of the streams in the time asked for, those that
+// one of the selectors chooses; without selectors, all.
+func (a *api) streams(r *request, selectors []string) ([]logql.Labels, error) {
+	start, end, err := span(r.form, r.now, labelsSince)
+	if err != nil {
+		return nil, err
+	}
+	if end < start {
+		return nil, badf("end timestamp must not be before or equal to start time")
+	}
+	all, err := a.s.streams(start, end)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []logql.Labels
+	asked := false
+	for _, text := range selectors {
+		if text == "" {
+			continue
+		}
+		asked = true
+		ms, err := selector(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range all {
+			if matches(ms, l) {
+				chosen = append(chosen, l)
+			}
+		}
+	}
+	if !asked {
+		return all, nil
+	}
+	slices.SortFunc(chosen, logql.Labels.Compare)
+	return slices.CompactFunc(chosen, func(a, b logql.Labels) bool { return a.Compare(b) == 0 }), nil
+}
+
+// streams returns the labels of all streams with lines in [start, end), sorted.
+// A segment counts whole.
+func (s *Store) streams(start, end int64) ([]logql.Labels, error) {
+	vs, err := s.views(start, end)
+	if err != nil {
+		return nil, err
+	}
+	defer s.letGo(vs)
+	var all []logql.Labels
+	for _, v := range vs {
+		x := v.x
+		if x == nil {
+			if x, err = s.load(v.g); err != nil {
+				return nil, err
+			}
+		}
+		if runOf(x, logql.Selection{Start: start, End: end}).lines() == 0 {
+			continue
+		}
+		for _, l := range x.streams {
+			all = append(all, labelsOf(l))
+		}
+	}
+	slices.SortFunc(all, logql.Labels.Compare)
+	return slices.CompactFunc(all, func(a, b logql.Labels) bool { return a.Compare(b) == 0 }), nil
+}
+
+// chosen is a Source without lines that keeps what it was asked for.
+type chosen struct{ ms []logql.Matcher }
+
+func (c *chosen) Select(_ context.Context, s logql.Selection, _ func(logql.Entry) bool) error {
+	c.ms = s.Matchers
+	return nil
+}
+
+// selector returns the matchers of a stream selector.
+func selector(text string) ([]logql.Matcher, error) {
+	q, err := logql.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if q.IsMetric() {
+		return nil, badf("%q is no stream selector", text)
+	}
+	var c chosen
+	if _, err := logql.Eval(context.Background(), &c, logql.Request{Query: q, End: 1, Limit: 1}); err != nil {
+		return nil, err
+	}
+	return c.ms, nil
+}
