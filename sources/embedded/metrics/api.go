@@ -94,18 +94,29 @@ const base = "/prometheus/api/v1/"
 
 func (s *Store) routes() http.Handler {
 	mux := http.NewServeMux()
+	only := func(path, methods string) {
+		mux.HandleFunc(base+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", methods)
+			s.fail(w, &apiError{kind: badData, err: fmt.Errorf("%s is not for %s, but for %s", r.URL.Path, r.Method, methods), status: http.StatusMethodNotAllowed})
+		})
+	}
 	query := func(path string, f func(context.Context, *http.Request) (answer, *apiError)) {
 		h := s.serve(f)
 		mux.HandleFunc("GET "+base+path, h)
 		mux.HandleFunc("POST "+base+path, h)
+		only(path, "GET, HEAD, POST")
+	}
+	name := func(path string, f func(context.Context, *http.Request) (answer, *apiError)) {
+		mux.HandleFunc("GET "+base+path, s.serve(f))
+		only(path, "GET, HEAD")
 	}
 	query("query", s.query)
 	query("query_range", s.queryRange)
 	query("series", s.series)
 	query("labels", s.labelNames)
-	mux.HandleFunc("GET "+base+"label/{name}/values", s.serve(s.labelValues))
-	mux.HandleFunc("GET "+base+"metadata", s.serve(s.metadata))
-	mux.HandleFunc("GET "+base+"status/buildinfo", s.serve(buildInfo))
+	name("label/{name}/values", s.labelValues)
+	name("metadata", s.metadata)
+	name("status/buildinfo", buildInfo)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, &apiError{kind: notFound, err: errors.New("no such endpoint here: there are query, query_range, series, labels, label/NAME/values, metadata and status/buildinfo below " + base)})
 	})

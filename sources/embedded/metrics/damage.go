@@ -101,7 +101,7 @@ func openTSDB(o Options, log *journal) (db *tsdb.DB, err error) {
 func isDamage(err error) bool {
 	for _, e := range []error{
 		fs.ErrPermission, syscall.EAGAIN, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE,
-		syscall.ENOMEM, syscall.ENOLCK, syscall.EINTR, syscall.ENOTDIR,
+		syscall.ENOMEM, syscall.ENOLCK, syscall.EINTR,
 	} {
 		if errors.Is(err, e) {
 			return false

@@ -93,12 +93,14 @@ var errClosed = errors.New("the metrics store is closed")
 // below o.Dir, said in o.Log, and the store goes on without it. An error means
 // that there is no store, for example because the directory cannot be written
 // or another process has it open; a gateway serves on without.
-func Open(o Options) (*Store, error) {
+func Open(o Options) (*Store, error) { return open(o, defaultLimits) }
+
+func open(o Options, l limits) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("metrics store: no directory given")
 	}
 	o = o.withDefaults()
-	s := &Store{o: o, log: newJournal(o.Log), limits: defaultLimits}
+	s := &Store{o: o, log: newJournal(o.Log), limits: l}
 	s.gate = newGate(s.limits)
 	s.parser = parser.NewParser(parser.Options{})
 	s.engine = promql.NewEngine(promql.EngineOpts{

@@ -1,0 +1,182 @@
+package metrics
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+func client(t *testing.T, address string, rt http.RoundTripper) v1.API {
+	t.Helper()
+	c, err := api.NewClient(api.Config{Address: address + "/prometheus", RoundTripper: rt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v1.NewAPI(c)
+}
+
+// pipes is a listener without a network.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// The official client is at home here, over a socket and without a network.
+func TestOfficialClient(t *testing.T) {
+	s := filled(t, defaultLimits)
+	socket := httptest.NewServer(s.Handler())
+	defer socket.Close()
+
+	p := newPipes()
+	server := &http.Server{Handler: s.Handler()}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(p) }()
+	rt := &http.Transport{DialContext: p.dial}
+	defer func() {
+		rt.CloseIdleConnections()
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != http.ErrServerClosed {
+			t.Error(err)
+		}
+	}()
+
+	for name, c := range map[string]v1.API{"socket": client(t, socket.URL, nil), "pipe": client(t, "http://failback", rt)} {
+		t.Run(name, func(t *testing.T) { exercise(t, c) })
+	}
+}
+
+func exercise(t *testing.T, c v1.API) {
+	ctx := t.Context()
+	v, warnings, infos, err := c.Query(ctx, `requests_total{provider="a"}`, at, v1.WithTimeout(5*time.Second))
+	if err != nil || len(warnings) > 0 || len(infos) > 0 {
+		t.Fatal(err, warnings, infos)
+	}
+	vector, ok := v.(model.Vector)
+	if !ok || len(vector) != 1 || vector[0].Value != 14 || !vector[0].Timestamp.Time().Equal(at) || vector[0].Metric["job"] != "failback" {
+		t.Errorf("query: %v", v)
+	}
+	if v, _, _, err := c.Query(ctx, "1/0", at); err != nil || v.Type() != model.ValScalar || v.(*model.Scalar).Value.String() != "+Inf" {
+		t.Errorf("scalar: %v %v", v, err)
+	}
+	if v, warnings, _, err := c.Query(ctx, `histogram_quantile(-1, latency_seconds_bucket)`, at); err != nil || len(warnings) != 1 || !strings.Contains(v.String(), "-Inf") {
+		t.Errorf("warnings: %v %v %v", v, warnings, err)
+	}
+
+	if v, _, infos, err := c.Query(ctx, `rate(share[1m])`, at); err != nil || len(infos) != 1 {
+		t.Errorf("infos: %v %v %v", v, infos, err)
+	}
+
+	v, _, _, err = c.QueryRange(ctx, ratioQuery, v1.Range{Start: at.Add(-time.Hour), End: at, Step: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := v.(model.Matrix); !ok || len(m) != 1 || len(m[0].Values) != 61 || m[0].Values[60].Value != 0 {
+		t.Errorf("query_range: %v", v)
+	}
+
+	_, _, _, err = c.Query(ctx, "up{", at)
+	if e, ok := err.(*v1.Error); !ok || e.Type != v1.ErrBadData {
+		t.Errorf("a parse error: %#v", err)
+	}
+	_, _, _, err = c.Query(ctx, `requests_total * on(job) requests_total`, at)
+	if e, ok := err.(*v1.Error); !ok || e.Type != v1.ErrExec {
+		t.Errorf("an execution error: %#v", err)
+	}
+	_, _, _, err = c.QueryRange(ctx, `sum_over_time(vector(1)[1h:1s])`, v1.Range{Start: at.Add(-time.Hour), End: at, Step: time.Second}, v1.WithTimeout(time.Millisecond))
+	if e, ok := err.(*v1.Error); !ok || e.Type != v1.ErrServer || !strings.Contains(e.Detail, "timed out") {
+		t.Errorf("a timeout: %#v", err)
+	}
+
+	sets, _, _, err := c.Series(ctx, []string{`requests_total`}, at.Add(-time.Hour), at)
+	if err != nil || len(sets) != 2 {
+		t.Errorf("series: %v %v", sets, err)
+	}
+	names, _, _, err := c.LabelNames(ctx, nil, time.Time{}, time.Time{})
+	if err != nil || !slices.Contains(names, "provider") {
+		t.Errorf("labels: %v %v", names, err)
+	}
+	values, _, _, err := c.LabelValues(ctx, "provider", []string{"requests_total"}, at.Add(-time.Hour), at)
+	if diff := cmp.Diff(model.LabelValues{"a", `b "ü" <&>`}, values); err != nil || diff != "" {
+		t.Errorf("values: %v %s", err, diff)
+	}
+	meta, err := c.Metadata(ctx, "", "")
+	if err != nil || len(meta) != 3 || meta["latency_seconds"][0].Type != v1.MetricTypeHistogram {
+		t.Errorf("metadata: %v %v", meta, err)
+	}
+	info, err := c.Buildinfo(ctx)
+	if err != nil || !strings.HasPrefix(info.Version, "3.") || info.GoVersion == "" {
+		t.Errorf("buildinfo: %+v %v", info, err)
+	}
+}
+
+// A client that stops reading holds its place for a while, not for ever, and
+// does not keep the store open.
+func TestClientThatDoesNotRead(t *testing.T) {
+	l := defaultLimits
+	l.running, l.waiting, l.write = 1, 0, 50*time.Millisecond
+	s := filled(t, l)
+	p := newPipes()
+	server := &http.Server{Handler: s.Handler()}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(p) }()
+	conn, err := p.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("GET " + base + "query_range?query=1&start=0&end=10999&step=1 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	for get(t, s, "query", "query", "1").code != http.StatusServiceUnavailable { // until it has the place
+		if t.Context().Err() != nil {
+			t.Fatal("it never came")
+		}
+	}
+	for get(t, s, "query", "query", "1").code != http.StatusOK { // until it has lost it
+		<-time.After(time.Millisecond)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != http.ErrServerClosed {
+		t.Error(err)
+	}
+}
