@@ -23,6 +23,7 @@ type data struct {
 	decisions sources.Feed[api.Decisions]
 	metrics   sources.Feed[sources.Overview]
 	history   sources.Feed[sources.History]
+	loki      sources.Feed[sources.LogAnswer] // of its probe
 
 	changes []api.Event // newest first
 	after   uint64      // where the next question for events goes on

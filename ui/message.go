@@ -14,8 +14,19 @@ type (
 	stateMsg     sources.Answer[api.State]
 	eventsMsg    sources.Answer[api.Events]
 	decisionsMsg sources.Answer[api.Decisions]
-	metricsMsg   sources.Answer[sources.Overview]
-	historyMsg   sources.Answer[sources.History]
+	metricsMsg   struct {
+		epoch int // of the source that was asked
+		sources.Answer[sources.Overview]
+	}
+	historyMsg struct {
+		epoch int
+		sources.Answer[sources.History]
+	}
+	// lokiMsg answers the probe of Loki.
+	lokiMsg struct {
+		epoch int
+		sources.Answer[sources.LogAnswer]
+	}
 
 	// shareMsg answers the command of a dialog.
 	shareMsg struct {

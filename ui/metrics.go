@@ -1,6 +1,9 @@
 package ui
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -15,27 +18,39 @@ type asking struct {
 	metrics sources.Metrics // nil: not known yet, or there are none
 	logs    sources.Logs    // likewise
 	from    api.Sources     // what they were made of
-	// overview and history are when they are due again.
-	overview, history time.Time
+	// epoch counts the sources that there were so far: what an earlier one
+	// answers is not taken for an answer of this one.
+	epoch int
+	// overview, history and probe are when they are due again.
+	overview, history, probe time.Time
+	limit                    *float64 // that history was asked with
 }
 
-// connect goes to where the gateway says that its numbers and lines are.
+const (
+	// probeEvery is how often Loki is asked for a sign of life, and probeAgain how
+	// soon after it did not give one.
+	probeEvery, probeAgain = 30 * time.Second, 10 * time.Second
+	// probeTimeout is how long that is waited for.
+	probeTimeout = 10 * time.Second
+	// probeRange is in which a line shows that lines arrive.
+	probeRange = 5 * time.Minute
+)
+
+// connect goes to where the gateway says that its numbers and lines are. What
+// another source said is forgotten.
 func (m *model) connect(s api.Sources) {
 	if m.o.Connect == nil || m.ask.metrics != nil && s == m.ask.from {
 		return
 	}
-	var err error
-	was := m.ask.from
-	m.ask = asking{from: s}
-	m.ask.metrics, m.ask.logs, err = m.o.Connect(s)
+	metrics, lines, err := m.o.Connect(s)
 	if err != nil {
 		m.log.add(m.now, "sources: %v", err)
 	}
-	if was != s {
-		m.log.add(m.now, "numbers of %s, log lines of %s", sourceName(m.ask.metrics.Addr()), sourceName(m.ask.logs.Addr()))
-	}
-	m.live.metrics.Period = m.ask.metrics.Period()
-	m.live.history.Period = 2 * sources.HistoryEvery
+	m.ask = asking{metrics: metrics, logs: lines, from: s, epoch: m.ask.epoch + 1}
+	m.log.add(m.now, "numbers of %s, log lines of %s", sourceName(metrics.Addr()), sourceName(lines.Addr()))
+	m.live.metrics = sources.Feed[sources.Overview]{Period: metrics.Period()}
+	m.live.history = sources.Feed[sources.History]{Period: 2 * sources.HistoryEvery}
+	m.live.loki = sources.Feed[sources.LogAnswer]{Period: probeEvery}
 }
 
 func sourceName(addr string) string {
@@ -55,24 +70,87 @@ func (m *model) askMetrics() tea.Cmd {
 		return nil
 	}
 	m.ask.overview = m.now.Add(max(m.live.metrics.Period/3, time.Second))
-	ctx, src := m.ctx, m.ask.metrics
-	return func() tea.Msg { return metricsMsg(src.Overview(ctx, gen)) }
+	ctx, src, epoch := m.ctx, m.ask.metrics, m.ask.epoch
+	return func() tea.Msg { return metricsMsg{epoch, src.Overview(ctx, gen)} }
 }
 
-// askHistory asks for the last hours, seldom.
+// askHistory asks for the last hours, seldom, and at once when the limit
+// changed.
 func (m *model) askHistory() tea.Cmd {
-	if m.ask.metrics == nil || m.now.Before(m.ask.history) {
+	s := m.live.state.Value()
+	if m.ask.metrics == nil || s == nil {
+		return nil
+	}
+	var limit *float64
+	if s.Limit != nil {
+		limit = &s.Limit.FallbackRatio
+	}
+	if m.now.Before(m.ask.history) && sameLimit(limit, m.ask.limit) {
 		return nil
 	}
 	gen, ok := m.live.history.Ask(m.now)
 	if !ok {
 		return nil
 	}
-	m.ask.history = m.now.Add(sources.HistoryEvery / 2)
-	var limit *float64
-	if s := m.live.state.Value(); s != nil && s.Limit != nil {
-		limit = &s.Limit.FallbackRatio
+	m.ask.history, m.ask.limit = m.now.Add(sources.HistoryEvery/2), limit
+	ctx, src, epoch := m.ctx, m.ask.metrics, m.ask.epoch
+	return func() tea.Msg { return historyMsg{epoch, src.History(ctx, gen, limit)} }
+}
+
+func sameLimit(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// askLoki asks whether Loki answers, and whether it has a line of this gateway
+// of the last minutes: two lines at most, which it finds in memory.
+func (m *model) askLoki() tea.Cmd {
+	if m.ask.logs == nil || m.now.Before(m.ask.probe) {
+		return nil
 	}
-	ctx, src := m.ctx, m.ask.metrics
-	return func() tea.Msg { return historyMsg(src.History(ctx, gen, limit)) }
+	gen, ok := m.live.loki.Ask(m.now)
+	if !ok {
+		return nil
+	}
+	m.ask.probe = m.now.Add(probeEvery)
+	q := sources.LogQuery{Query: m.ask.from.Loki.Selector, Start: m.now.Add(-probeRange), Limit: 1}
+	if strings.TrimSpace(q.Query) == "" {
+		q.Query = sources.DefaultStreams
+	}
+	ctx, src, epoch := m.ctx, m.ask.logs, m.ask.epoch
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		return lokiMsg{epoch, src.Query(ctx, gen, q)}
+	}
+}
+
+func (m *model) takeMetrics(a metricsMsg) {
+	if a.epoch == m.ask.epoch {
+		m.live.metrics.Take(a.Answer)
+	}
+}
+
+func (m *model) takeHistory(a historyMsg) {
+	if a.epoch == m.ask.epoch {
+		m.live.history.Take(a.Answer)
+	}
+}
+
+func (m *model) takeLoki(a lokiMsg) {
+	if a.epoch == m.ask.epoch && m.live.loki.Take(a.Answer) && a.Err != nil {
+		m.ask.probe = m.now.Add(probeAgain)
+	}
+}
+
+// heardLoki has Loki probed at once where the answer to another question says
+// something else than the last probe did.
+func (m *model) heardLoki(err error) {
+	failed := err != nil
+	if e, ok := errors.AsType[*sources.RemoteError](err); ok {
+		switch e.Kind {
+		case sources.RemoteQuery, sources.RemoteTooLarge, sources.RemoteGivenUp, sources.RemoteSetup:
+			return // of the question, not of Loki
+		}
+	}
+	if failed != m.live.loki.Failing(m.now) {
+		m.ask.probe = m.now
+	}
 }

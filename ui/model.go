@@ -115,10 +115,13 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case decisionsMsg:
 		m.live.decisions.Take(sources.Answer[api.Decisions](msg))
 	case metricsMsg:
-		m.live.metrics.Take(sources.Answer[sources.Overview](msg))
+		m.takeMetrics(msg)
 	case historyMsg:
-		m.live.history.Take(sources.Answer[sources.History](msg))
+		m.takeHistory(msg)
+	case lokiMsg:
+		m.takeLoki(msg)
 	case logsMsg:
+		m.heardLoki(msg.Err)
 		m.takeLogs(msg)
 	case shareMsg:
 		return m.takeShare(msg)
