@@ -24,6 +24,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
 // errSide says that a side file is not, or not entirely, of its segment.
 var errSide = errors.New("the index does not belong to the lines")
 
@@ -54,12 +56,12 @@ func (s summary) encode() []byte {
 	}
 	b = binary.LittleEndian.AppendUint32(b, sorted)
 	b = append(b, make([]byte, summarySize-4-len(b))...)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.LittleEndian.AppendUint32(b, sum(b))
 }
 
 func decodeSummary(b []byte) (summary, error) {
 	if len(b) < summarySize || string(b[:8]) != sideMagic ||
-		binary.LittleEndian.Uint32(b[summarySize-4:]) != crc32.Checksum(b[:summarySize-4], castagnoli) {
+		binary.LittleEndian.Uint32(b[summarySize-4:]) != sum(b[:summarySize-4]) {
 		return summary{}, errSide
 	}
 	le := binary.LittleEndian
@@ -76,7 +78,7 @@ func tailSum(f io.ReaderAt, size int64) (uint32, error) {
 	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
 		return 0, err
 	}
-	return crc32.Checksum(b, castagnoli), nil
+	return sum(b), nil
 }
 
 // names is what an index says in words.
@@ -117,7 +119,7 @@ func encodeIndex(x *index) ([]byte, error) {
 // decodeIndex reads what encodeIndex wrote. It trusts nothing: an index that
 // points anywhere else than into itself and its segment is errSide.
 func decodeIndex(s summary, b []byte, fields []string) (*index, error) {
-	if int64(len(b)) != s.bodySize || crc32.Checksum(b, castagnoli) != s.body || len(b) < 8 {
+	if int64(len(b)) != s.bodySize || sum(b) != s.body || len(b) < 8 {
 		return nil, errSide
 	}
 	le := binary.LittleEndian
@@ -188,7 +190,7 @@ func writeSide(name string, x *index, f io.ReaderAt) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.bodySize, s.body = int64(len(body)), crc32.Checksum(body, castagnoli)
+	s.bodySize, s.body = int64(len(body)), sum(body)
 	tmp := name + ".tmp"
 	if err = os.WriteFile(tmp, append(s.encode(), body...), 0o640); err == nil {
 		err = os.Rename(tmp, name)
