@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -220,7 +221,7 @@ func (s *Store) fail(w http.ResponseWriter, e *apiError) {
 func (s *Store) succeed(w http.ResponseWriter, r *http.Request, a answer) {
 	w.Header().Set("Content-Type", "application/json")
 	rc := http.NewResponseController(w)
-	e := &encoder{w: &patientWriter{w: w, rc: rc, ctx: r.Context(), closing: s.ctx, limit: s.limits.write}}
+	e := &encoder{w: &patientWriter{w: w, rc: rc, closing: s.ctx, limit: s.limits.write}}
 	e.raw(`{"status":"success","data":`)
 	a.data(e)
 	warnings, infos := a.notes.AsStrings(r.Form.Get("query"), 10, 10)
@@ -233,23 +234,20 @@ func (s *Store) succeed(w http.ResponseWriter, r *http.Request, a answer) {
 	_ = rc.SetWriteDeadline(time.Time{}) // the connection may serve others next
 }
 
-// patientWriter waits so long for the client to take each part, and no longer
-// once the store closes.
+// patientWriter waits so long for the client to take each part, and not so
+// long once the store closes.
 type patientWriter struct {
-	w       http.ResponseWriter
+	w       io.Writer
 	rc      *http.ResponseController
-	ctx     context.Context
 	closing context.Context
 	limit   time.Duration
 }
 
 func (p *patientWriter) Write(b []byte) (int, error) {
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
+	limit := p.limit
+	if p.closing.Err() != nil {
+		limit = min(limit, time.Second)
 	}
-	if err := p.closing.Err(); err != nil {
-		return 0, err
-	}
-	_ = p.rc.SetWriteDeadline(time.Now().Add(p.limit)) // a recorder in a test has none
+	_ = p.rc.SetWriteDeadline(time.Now().Add(limit)) // a recorder in a test has none
 	return p.w.Write(b)
 }

@@ -15,9 +15,11 @@ type limits struct {
 	samples int           // in memory, of one query
 	timeout time.Duration // of one query, the wait included; timeout= can only shorten it
 	body    int64         // bytes of a form
-	query   int           // bytes of an expression or selector
-	points  int64         // steps of a range query, as with Prometheus
-	write   time.Duration // for the client to take a part of the answer
+	// query is in bytes of an expression or selector. Parsing takes time with
+	// the square of the length and cannot be stopped.
+	query  int
+	points int64         // steps of a range query, as with Prometheus
+	write  time.Duration // for the client to take a part of the answer
 }
 
 var defaultLimits = limits{
@@ -25,8 +27,8 @@ var defaultLimits = limits{
 	waiting: 32,
 	samples: 5_000_000,
 	timeout: 10 * time.Second,
-	body:    256 << 10,
-	query:   64 << 10,
+	body:    128 << 10,
+	query:   16 << 10,
 	points:  11_000,
 	write:   10 * time.Second,
 }

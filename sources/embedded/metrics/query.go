@@ -35,7 +35,7 @@ func (s *Store) query(ctx context.Context, r *http.Request) (answer, *apiError) 
 	if err != nil {
 		return answer{}, buildError(err)
 	}
-	return exec(ctx, r, q, limit)
+	return execute(ctx, r, q, limit)
 }
 
 // queryRange answers a range query.
@@ -77,7 +77,7 @@ func (s *Store) queryRange(ctx context.Context, r *http.Request) (answer, *apiEr
 	if err != nil {
 		return answer{}, buildError(err)
 	}
-	return exec(ctx, r, q, limit)
+	return execute(ctx, r, q, limit)
 }
 
 func (s *Store) tooLong(name, expr string) *apiError {
@@ -110,8 +110,8 @@ func buildError(err error) *apiError {
 	return badParameter("query", err)
 }
 
-// exec runs q; its result is valid until answer.done.
-func exec(ctx context.Context, r *http.Request, q promql.Query, limit int) (answer, *apiError) {
+// execute runs q; its result is valid until answer.done.
+func execute(ctx context.Context, r *http.Request, q promql.Query, limit int) (answer, *apiError) {
 	res := q.Exec(ctx)
 	if res.Err != nil {
 		return answer{done: q.Close}, errorOf(res.Err)
