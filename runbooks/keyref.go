@@ -1,0 +1,40 @@
+package runbooks
+
+import (
+	"regexp"
+	"slices"
+)
+
+// KeyRef is a key that a runbook names.
+type KeyRef struct {
+	Key string
+	// Screen is where it is to work; empty: on the runbook's own.
+	Screen string
+	Line   int // of the block that names it
+}
+
+// named are keys whose names are longer than a character.
+var named = []string{"enter", "esc", "tab", "space", "left", "right", "up", "down", "home", "end", "pgup", "pgdown", "backspace"}
+
+var (
+	refForm  = regexp.MustCompile("`([^`]+)`(?: on ([a-z]+)| in the (dialog))?")
+	ctrlForm = regexp.MustCompile(`^ctrl\+.$`)
+)
+
+// Keys returns every key that r names, in the order of its text.
+func (r *Runbook) Keys() []KeyRef {
+	var ks []KeyRef
+	for i := range r.Sections {
+		for j := range r.Sections[i].Blocks {
+			b := &r.Sections[i].Blocks[j]
+			for _, p := range b.Paragraphs {
+				for _, f := range refForm.FindAllStringSubmatch(p, -1) {
+					if k := f[1]; len([]rune(k)) == 1 || slices.Contains(named, k) || ctrlForm.MatchString(k) {
+						ks = append(ks, KeyRef{k, f[2] + f[3], b.Line})
+					}
+				}
+			}
+		}
+	}
+	return ks
+}

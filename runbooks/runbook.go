@@ -1,0 +1,128 @@
+package runbooks
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Runbook is one file. It is never changed once loaded.
+type Runbook struct {
+	ID, Title string
+	// File is the name it was loaded from.
+	File string
+	// Contact is whom to call; ContactOwner for the configured owner.
+	Contact string
+	// Reviewed is the day on which somebody last read it against the program.
+	Reviewed time.Time
+	// When are the conditions of which any proposes it.
+	When []Condition
+	// Sections are all of Titles, in that order.
+	Sections []Section
+}
+
+// ContactOwner is the Contact that stands for who may call traffic fully back.
+const ContactOwner = "owner"
+
+// Titles are the sections that each runbook has, in their order.
+var Titles = []string{
+	"What it looks like here",
+	"What to check first",
+	"What to do",
+	"How to go back",
+	"When to escalate",
+}
+
+// The names of live values that a step may ask for.
+const (
+	LiveUsers      = "users"      // what clients get
+	LiveRatio      = "ratio"      // fallback ratio, its limit
+	LiveBreakers   = "breakers"   // buckets that are not closed
+	LiveShare      = "share"      // shares, and the live part of own traffic
+	LiveOwn        = "own"        // own traffic, and who takes it otherwise
+	LiveNext       = "next"       // the next step up, or why not
+	LiveStranded   = "stranded"   // requests that nobody else may take
+	LiveCredential = "credential" // keys that cool
+	LiveHealth     = "health"     // health words
+	LiveBudget     = "budget"     // the retry budget
+)
+
+// LiveNames lists them all.
+var LiveNames = []string{
+	LiveUsers, LiveRatio, LiveBreakers, LiveShare, LiveOwn, LiveNext, LiveStranded, LiveCredential, LiveHealth, LiveBudget,
+}
+
+// Section is one of Titles with what is under it, at least one block.
+type Section struct {
+	Title  string
+	Blocks []Block
+}
+
+// Kind says what a Block is.
+type Kind uint8
+
+const (
+	Prose Kind = iota
+	Bullet
+	Step
+)
+
+// Block is a paragraph, a bullet or a step.
+type Block struct {
+	Kind Kind
+	// Paragraphs are its text, each inline Markdown without line breaks; at least one.
+	Paragraphs []string
+	// Number counts the steps of a runbook from 1; 0 for what is none.
+	Number int
+	// Query is the name of the canned query of a step, empty if it has none.
+	Query string
+	// Live are the live values of a step, of LiveNames.
+	Live []string
+	// Line is where it begins in its file.
+	Line int
+
+	queryLine int
+}
+
+// Steps returns the steps in their order; the one of number n is at n-1.
+func (r *Runbook) Steps() []*Block {
+	var s []*Block
+	for i := range r.Sections {
+		for j := range r.Sections[i].Blocks {
+			if b := &r.Sections[i].Blocks[j]; b.Kind == Step {
+				s = append(s, b)
+			}
+		}
+	}
+	return s
+}
+
+// Live returns every live value that a step asks for, in the order of LiveNames.
+func (r *Runbook) Live() []string {
+	var l []string
+	for _, n := range LiveNames {
+		if slices.ContainsFunc(r.Steps(), func(b *Block) bool { return slices.Contains(b.Live, n) }) {
+			l = append(l, n)
+		}
+	}
+	return l
+}
+
+// CheckQueries says which steps run a query that is not among names, with file
+// and line; nil if none does.
+func CheckQueries(rs []Runbook, names []string) error {
+	var errs []error
+	for i := range rs {
+		for _, b := range rs[i].Steps() {
+			if b.Query != "" && !slices.Contains(names, b.Query) {
+				errs = append(errs, fmt.Errorf("%s: no canned query is named %q; there are %s",
+					position(rs[i].File, b.queryLine), b.Query, list(names)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func position(file string, line int) string { return file + ":" + strconv.Itoa(line) }
