@@ -42,10 +42,11 @@ var arrows = map[string][]string{
 	"gateway/router": {"gateway/breaker", "gateway/decision", "gateway/policy", "gateway/traffic",
 		"gateway/upstream", "gateway/wire"},
 
-	"launch":  {},
-	"sources": {"gateway/operator/api"},
-	"ui":      {"gateway/operator/api", "sources", "ui/text"},
-	"ui/text": {"gateway/operator/api"},
+	"launch":   {},
+	"sources":  {"gateway/operator/api"},
+	"runbooks": {"gateway/operator/api"},
+	"ui":       {"gateway/operator/api", "runbooks", "sources", "ui/text"},
+	"ui/text":  {"gateway/operator/api"},
 
 	// For tests alone; see helpers.
 	"e2e":                     {},
