@@ -15,6 +15,7 @@ const (
 	KindReload      = "config_reload"
 	KindCredential  = "credential"
 	KindPassthrough = "passthrough"
+	KindCooling     = "model_cooling"
 )
 
 // Event writes what happened in one line, without its time and author:

@@ -1,0 +1,60 @@
+package text
+
+// reasons says what each reason and class means, to somebody who has it on the
+// screen. It has every value that a decision, an attempt or a skipped candidate
+// can have; a test holds it against the gateway's own list.
+var reasons = map[string]string{
+	// Why the primary answered, or another did.
+	"primary_completed": "the primary answered",
+	"overflow":          "it answered outside its share, because nobody else could take the request",
+
+	// Why a candidate was passed by.
+	"breaker_open":      "the breaker of its bucket is open: too many requests failed there lately",
+	"weight":            "its bucket is open because it failed more often than the next candidate",
+	"slow":              "its bucket is open because its answers took too long",
+	"capacity":          "it admits no more now: its limits are reached, or it is coming back step by step",
+	"capability":        "it cannot do what the request needs: streaming, tools or embeddings",
+	"passthrough":       "break glass is on: a fixed order holds, and it is not in it or came later",
+	"upstream_degraded": "it is degraded and gets no traffic until an operator lets it come back",
+	"traffic_share":     "the conversation is not in the share that it may have now",
+	"shared_fault":      "what several upstreams have in common is broken: another would not help",
+	"not_allowed":       "the task's policy does not allow it to answer",
+	"data_zone":         "it is not in a zone that this task's data may go to",
+	"cost_ceiling":      "it would have cost more than the task may",
+	"retry_budget":      "the budget of second attempts, shared by all requests, was used up",
+	"deadline":          "the time for an answer had run out",
+	"queue_full":        "the queue for waiting work was full",
+	"draining":          "this gateway was stopping",
+	"store":             "what must be written down could not be",
+
+	// How an attempt ended.
+	"ok":                   "it answered, and its answer was seen to its end",
+	"connect":              "no connection to it could be made",
+	"dns":                  "its name could not be resolved",
+	"tls":                  "the TLS handshake with it failed",
+	"reset":                "the connection broke before any output",
+	"refused":              "it refused the stream before it looked at it: nothing was processed",
+	"first_output_timeout": "its stream gave no output in time",
+	"attempt_timeout":      "its part of the time ran out before it had answered",
+	"idle_timeout":         "its stream fell silent",
+	"server_error":         "it failed on its side (5xx)",
+	"overloaded":           "it is over capacity (503, 529)",
+	"rate_limited":         "it wants fewer requests (429)",
+	"quota_exhausted":      "its quota or credit is used up",
+	"credential":           "it does not take our key",
+	"model_gone":           "it does not have the configured model",
+	"bad_response":         "what it sent is no answer",
+	"interrupted":          "its stream broke off before its end",
+	"context_length":       "the request is larger than the model's context",
+	"invalid_request":      "it says that the request itself is wrong",
+	"content_filter":       "its content policy refused the request",
+	"caller_deadline":      "the client's own time limit passed",
+	"client_gone":          "the client left",
+	"local_refusal":        "this gateway did not let it go out: a limit, a budget or a breaker",
+	"internal":             "this gateway itself failed",
+	"unknown":              "nothing that is known fits what it answered",
+}
+
+// Meaning says what a reason or a class means; empty for one that this program
+// does not know.
+func Meaning(reason string) string { return reasons[reason] }
