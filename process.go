@@ -19,6 +19,7 @@ import (
 	"failback/gateway/operator/api"
 	"failback/launch"
 	"failback/sources"
+	"failback/sources/embedded"
 	"failback/ui"
 )
 
@@ -38,6 +39,14 @@ func (in *invocation) serve(load func(context.Context) (*config.Config, error), 
 	stdlog.SetOutput(io.Discard) // net/http quotes upstreams' bytes on it
 	g := gateway.New(gateway.Options{
 		Load: load, Version: programVersion(), Instance: in.instance, Stdout: in.out, Log: log.print, Banner: banner,
+		Keeper: func(k gateway.Keep) gateway.Keeper {
+			own := k.Config.Sources
+			return embedded.Open(embedded.Options{
+				Dir: k.Config.DataDir, Instance: k.Instance, Gatherer: k.Metrics, Log: log.print,
+				Metrics: own.Prometheus == nil, Logs: own.Loki == nil,
+				Every: own.Every, MaxAge: own.Embedded.MaxAge, MaxBytes: own.Embedded.MaxBytes,
+			})
+		},
 	})
 	// A hang-up reloads; it is caught before there is anything to reload, since
 	// its default is death.

@@ -135,5 +135,6 @@ drain_delay: 1s
 shutdown_grace: 5s
 
 limit: {fallback_ratio: 0.02}
+sources: {every: 2s}
 telemetry: {sample: {primary_completed: 0.1}}
 `

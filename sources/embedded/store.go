@@ -1,0 +1,185 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"failback/gateway/operator/api"
+	"failback/sources/embedded/logs"
+	"failback/sources/embedded/metrics"
+)
+
+// Options say what is kept, of whom, and where.
+type Options struct {
+	// Dir is the gateway's data directory.
+	Dir string
+	// Metrics and Logs say which of the two are kept here.
+	Metrics, Logs bool
+	// Gatherer gathers the gateway's metrics. Every is how often it is asked.
+	Gatherer prometheus.Gatherer
+	Every    time.Duration
+	// Instance names the gateway in labels.
+	Instance string
+	// MaxAge and MaxBytes bound each store.
+	MaxAge   time.Duration
+	MaxBytes int64
+	// Log gets one line of text for everything an operator should know. It is
+	// called from several goroutines and must not block.
+	Log func(string)
+}
+
+// service is the job of the metrics and the service_name of the lines.
+const service = "failback"
+
+// Store is both stores. Its methods may be called from any goroutine.
+type Store struct {
+	o    Options
+	logs *logs.Store // nil: none, or it could not be opened
+
+	// mu guards everything that follows.
+	mu      sync.Mutex
+	metrics *metrics.Store // nil until Run has opened it
+	closed  bool
+	// why what is missing is missing
+	metricsWhy, logsWhy string
+}
+
+// Open opens the store of lines, so that none is missed. That of numbers opens
+// in Run: reading its journal may take seconds.
+func Open(o Options) *Store {
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	s := &Store{o: o, metricsWhy: "none are kept here", logsWhy: "none are kept here"}
+	if o.Metrics {
+		s.metricsWhy = "the store of numbers is being opened"
+	}
+	if o.Logs {
+		store, err := logs.Open(logs.Options{
+			Dir:    filepath.Join(o.Dir, "lines"),
+			Labels: map[string]string{"service_name": service, "instance": o.Instance},
+			MaxAge: o.MaxAge, MaxBytes: o.MaxBytes, Log: o.Log,
+		})
+		if err != nil {
+			s.logsWhy = err.Error()
+			o.Log("log lines are not kept: " + err.Error())
+		} else {
+			s.logs, s.logsWhy = store, ""
+		}
+	}
+	return s
+}
+
+// Run opens the store of numbers and takes them until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	if !s.o.Metrics {
+		return nil
+	}
+	store, err := metrics.Open(metrics.Options{
+		Dir: filepath.Join(s.o.Dir, "metrics"), Gatherer: s.o.Gatherer, Every: s.o.Every,
+		Labels:    map[string]string{"job": service, "instance": s.o.Instance},
+		Retention: s.o.MaxAge, MaxBytes: s.o.MaxBytes, Log: s.o.Log,
+	})
+	s.mu.Lock()
+	if err != nil {
+		s.metricsWhy = err.Error()
+		s.mu.Unlock()
+		return fmt.Errorf("numbers are not kept: %w", err)
+	}
+	if s.closed {
+		s.mu.Unlock()
+		return store.Close()
+	}
+	s.metrics, s.metricsWhy = store, ""
+	s.mu.Unlock()
+	store.Run(ctx)
+	return nil
+}
+
+// Lines takes lines of the decision log, whole ones; nil if none are kept. It
+// never blocks.
+func (s *Store) Lines() io.Writer {
+	if s.logs == nil {
+		return nil
+	}
+	return s.logs
+}
+
+// Handler serves what is below path, api.PrometheusPath or api.LokiPath; nil
+// if that is not kept here.
+func (s *Store) Handler(path string) http.Handler {
+	switch {
+	case path == api.PrometheusPath && s.o.Metrics:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.metrics == nil {
+			return unavailable(s.metricsWhy)
+		}
+		return s.metrics.Handler()
+	case path == api.LokiPath && s.o.Logs:
+		if s.logs == nil {
+			return unavailable(s.logsWhy)
+		}
+		return s.logs.Handler()
+	}
+	return nil
+}
+
+// unavailable answers 503 with why, as Prometheus writes an error and as Loki
+// may: it reads any text.
+func unavailable(why string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, `{"status":"error","errorType":"unavailable","error":%q}`, why)
+	})
+}
+
+// Problem is why what is kept under path cannot be asked for, or is not whole;
+// empty if all is well.
+func (s *Store) Problem(path string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch path {
+	case api.PrometheusPath:
+		return s.metricsWhy
+	case api.LokiPath:
+		if s.logs == nil {
+			return s.logsWhy
+		}
+		_, dropped, err := s.logs.Stats()
+		switch {
+		case err != nil:
+			return fmt.Sprintf("%v; %d lines were dropped", err, dropped)
+		case dropped > 0:
+			return fmt.Sprintf("%d lines were dropped since the start: they came faster than the disk takes them", dropped)
+		}
+	}
+	return ""
+}
+
+// Close ends both, with what they were given written down, at the latest when
+// ctx ends. Run must have been told to end.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	numbers := s.metrics
+	s.mu.Unlock()
+	var errs []error
+	if numbers != nil {
+		errs = append(errs, numbers.Close())
+	}
+	if s.logs != nil {
+		errs = append(errs, s.logs.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
