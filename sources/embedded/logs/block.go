@@ -7,12 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"unicode/utf8"
 	"weak"
-
-	"failback/sources/logql"
 )
 
 // gap is how much between two lines is read rather than skipped.
@@ -63,40 +59,6 @@ func (b *block) add(c *cursor) {
 }
 
 func (b *block) full(lines int) bool { return len(b.refs) >= lines || b.size >= blockBytes }
-
-// need is what lines must contain to be in the answer.
-type need struct {
-	always [][]byte
-	plain  [][]byte // if the line has no escapes
-}
-
-// needed returns what the lines that sel chooses contain. A field that must
-// equal a text has it in the line, unless it is written with escapes.
-func needed(sel logql.Selection, indexed []string) need {
-	n := need{always: sel.Contains}
-	for _, c := range sel.Where {
-		if c.Op == logql.Equal && len(c.Value) > 3 && !slices.Contains(indexed, c.Name) &&
-			utf8.ValidString(c.Value) && !strings.ContainsRune(c.Value, utf8.RuneError) {
-			n.plain = append(n.plain, []byte(c.Value))
-		}
-	}
-	return n
-}
-
-// allows reports whether line may be in the answer.
-func (n need) allows(line []byte) bool {
-	for _, t := range n.always {
-		if !bytes.Contains(line, t) {
-			return false
-		}
-	}
-	for _, t := range n.plain {
-		if !bytes.Contains(line, t) && bytes.IndexByte(line, '\\') < 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // read reads the lines, those close to one another together.
 func (b *block) read(need need) error {

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bytes"
 	"math"
 	"strings"
 	"time"
@@ -182,12 +181,24 @@ func space(b []byte, i int) int {
 	return i
 }
 
+// plainByte are the bytes that a string holds as they are, ASCII alone.
+var plainByte = func() (t [256]bool) {
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // str returns the end of the string that begins with the quote at i, and
 // whether its text is what stands between its quotes.
 func str(b []byte, i int) (end int, plain, ok bool) {
 	plain, ascii, start := true, true, i
 	for i++; i < len(b); i++ {
-		switch c := b[i]; {
+		c := b[i]
+		if plainByte[c] {
+			continue
+		}
+		switch {
 		case c == '"':
 			return i + 1, plain && (ascii || utf8.Valid(b[start:i])), true
 		case c == '\\':
@@ -200,12 +211,12 @@ func str(b []byte, i int) (end int, plain, ok bool) {
 					return 0, false, false
 				}
 				i += 4
-			} else if bytes.IndexByte([]byte(`"\/bfnrt`), b[i]) < 0 {
+			} else if strings.IndexByte(`"\/bfnrt`, b[i]) < 0 {
 				return 0, false, false
 			}
 		case c < 0x20:
 			return 0, false, false
-		case c >= utf8.RuneSelf:
+		default:
 			ascii = false
 		}
 	}
@@ -284,23 +295,16 @@ func word(b []byte, i int, w string) (end int, ok bool) {
 }
 
 func number(b []byte, i int) (end int, ok bool) {
-	digits := func() bool {
-		from := i
-		for i < len(b) && b[i] >= '0' && b[i] <= '9' {
-			i++
-		}
-		return i > from
-	}
 	if b[i] == '-' {
 		i++
 	}
 	if i < len(b) && b[i] == '0' {
 		i++
-	} else if !digits() {
+	} else if i, ok = digits(b, i); !ok {
 		return 0, false
 	}
 	if i < len(b) && b[i] == '.' {
-		if i++; !digits() {
+		if i, ok = digits(b, i+1); !ok {
 			return 0, false
 		}
 	}
@@ -308,9 +312,18 @@ func number(b []byte, i int) (end int, ok bool) {
 		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		if !digits() {
+		if i, ok = digits(b, i); !ok {
 			return 0, false
 		}
 	}
 	return i, true
+}
+
+// digits passes over one digit or more.
+func digits(b []byte, i int) (end int, ok bool) {
+	from := i
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	return i, i > from
 }

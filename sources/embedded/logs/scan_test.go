@@ -144,7 +144,7 @@ func FuzzSideFile(f *testing.F) {
 	}
 	f.Add(body, 2)
 	f.Fuzz(func(t *testing.T, body []byte, rows int) {
-		s := summary{size: 40, rows: rows, bodySize: int64(len(body)), body: sum(body)}
+		s := summary{size: 40, rows: int(uint16(rows)), bodySize: int64(len(body)), body: sum(body)}
 		x, err := decodeIndex(s, body, Fields[:2])
 		if err != nil {
 			return

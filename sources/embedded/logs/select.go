@@ -40,11 +40,12 @@ type view struct {
 
 // views holds the segments that may have lines in [start, end).
 func (s *Store) views(start, end int64) ([]*view, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.segs == nil && s.ended() {
+	<-s.ready
+	if s.ended() {
 		return nil, errClosed
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var vs []*view
 	for _, g := range s.segs {
 		low, high := g.bounds()

@@ -21,10 +21,11 @@ type Store struct {
 	written, lost atomic.Uint64
 	problem       atomic.Pointer[error] // of the disk, now
 
+	ready   chan struct{} // the newest segment's end is known
 	closing chan struct{} // Close was called: store what is queued and end
 	done    chan struct{} // the writer has ended
 	once    sync.Once
-	index   sync.WaitGroup // the goroutine that makes missing indexes
+	index   sync.WaitGroup // of the goroutine that makes missing indexes; the writer starts it
 
 	// mu guards everything that follows, and what segments say it does.
 	mu   sync.Mutex
@@ -45,18 +46,13 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{
 		o: o, queue: newQueue(int(min(maxLine, o.segmentSize()))),
-		closing: make(chan struct{}), done: make(chan struct{}),
+		ready: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := s.list(); err != nil {
 		return nil, fmt.Errorf("embedded log: %w", err)
 	}
 	w := &writer{s: s}
-	w.resume()
-	missing := s.missing()
 	go w.run()
-	if len(missing) > 0 {
-		s.index.Go(func() { s.makeMissing(missing) })
-	}
 	return s, nil
 }
 
@@ -126,9 +122,9 @@ func (s *Store) missing() []*segment {
 	return m
 }
 
-// makeMissing makes indexes until the store is closed.
-func (s *Store) makeMissing(missing []*segment) {
-	for _, g := range missing {
+// makeMissing makes the indexes that are missing, until the store is closed.
+func (s *Store) makeMissing() {
+	for _, g := range s.missing() {
 		select {
 		case <-s.closing:
 			return

@@ -84,6 +84,9 @@ func (w *writer) run() {
 	defer close(w.s.done)
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	w.resume()
+	close(w.s.ready)
+	w.s.index.Go(w.s.makeMissing)
 	w.look()
 	for {
 		select {
