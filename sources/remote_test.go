@@ -381,3 +381,82 @@ func writePEM(t *testing.T, path string, der []byte) {
 		t.Fatal(err)
 	}
 }
+
+// through is a gateway whose answers a test writes.
+type through func(*http.Request) (*http.Response, error)
+
+func (through) BaseURL() string                                     { return "http://failback" }
+func (f through) Transport() http.RoundTripper                      { return f }
+func (f through) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// endless is a body that counts what is read of it.
+type endless struct{ read atomic.Int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = '['
+	}
+	e.read.Add(int64(len(b)))
+	return len(b), nil
+}
+
+func (e *endless) Close() error { return nil }
+
+// No more of an answer is read than is allowed.
+func TestAnswersAreBounded(t *testing.T) {
+	for status, limit := range map[int]int64{200: maxRemoteAnswer, 500: maxRemoteError} {
+		var body *endless
+		m, l, err := Connect(through(func(r *http.Request) (*http.Response, error) {
+			body = &endless{}
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+		}), api.Sources{}, environment())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for who, err := range map[string]error{"Prometheus": m.Query(t.Context(), 1, "up").Err, "Loki": l.Query(t.Context(), 1, LogQuery{Query: "{}"}).Err} {
+			if err == nil {
+				t.Errorf("%s: an endless answer was taken", who)
+			}
+			if n := body.read.Load(); n > limit+1 {
+				t.Errorf("%s: %d bytes of a %d were read, more than %d", who, n, status, limit)
+			}
+		}
+	}
+}
+
+// Whoever writes the question: it goes to the one server, or nowhere.
+func TestOneServerOnly(t *testing.T) {
+	elsewhere := newRecorder(t)
+	_, l := clients(t, "http://127.0.0.1:1", "LOKI_BEARER_TOKEN", "hunter2")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, elsewhere.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = l.(*logs).do(req)
+	refused(t, map[string]error{"Loki": err}, RemoteSetup, "a question to another host")
+	if elsewhere.last() != nil {
+		t.Error("another host was asked")
+	}
+}
+
+// The count of lines that could not be parsed is not waited for when the
+// answer itself failed.
+func TestFailureDoesNotWaitForTheCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, l, err := Connect(through(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("query") == "errors" {
+				return hanging{}.RoundTrip(r)
+			}
+			return &http.Response{StatusCode: 500, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
+		}), api.Sources{}, environment())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		err = l.Query(t.Context(), 1, LogQuery{Query: "{}", Unparsed: "errors"}).Err
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("took %s", took)
+		}
+		refused(t, map[string]error{"Loki": err}, RemoteFailed, "500: no")
+	})
+}
