@@ -140,7 +140,7 @@ func feedAge[T any](m *model, f *sources.Feed[T], now time.Time) span {
 	return span{text.Age(n.Age) + " old", warn}
 }
 
-// users says what clients get.
+// users says what clients get, and what they got an hour ago.
 func (m *model) users(d *data, now time.Time, w int) row {
 	var t api.Traffic
 	if s := d.state.Value(); s != nil {
@@ -148,61 +148,35 @@ func (m *model) users(d *data, now time.Time, w int) row {
 	}
 	f := &d.state
 	rps, failed, p95, retries := f.Number(t.RPS, now), f.Number(t.FailedRatio, now), f.Number(t.FirstOutputP95, now), f.Number(t.ClientRetries, now)
-	gap := "     "
+	label, gaps, output, ago := " USERS NOW   ", []string{"     ", "   ", "  "}, "first output p95 ", "1h ago"
 	if w < wide {
-		gap = "  "
+		label, gaps, output, ago = " USERS    ", []string{"  "}, "1st output p95 ", "was"
 	}
-	r := row{{" USERS NOW   ", accent}}
-	if w < wide {
-		r = row{{" USERS    ", accent}}
-	}
-	r = append(r, m.num(rps, perSecond(" req/s"), strong)).add(normal, gap+"failed ")
-	r = append(r, m.num(failed, text.Percent, hurt(failed)))
-	age := row{feedAge(m, f, now)}.add(normal, " ")
-	output := func(label string) row { return append(r.add(normal, gap+label), m.num(p95, text.Seconds, normal)) }
-	more := output("first output p95 ")
-	if w < wide {
-		more = output("1st output p95 ")
-	}
-	most := more
+	head := row{{label, accent}, m.num(rps, perSecond(" req/s"), strong)}
+	failedNow := row{{"failed ", normal}, m.num(failed, text.Percent, hurt(failed))}
+	p95Now := func(label string) row { return row{{label, normal}, m.num(p95, text.Seconds, normal)} }
+	failedThen := m.before(d, now, func(v *sources.Overview) sources.Reading { return v.FailedBefore }, text.Percent, ago)
+	p95Then := m.before(d, now, func(v *sources.Overview) sources.Reading { return v.FirstOutputP95Before }, text.Seconds, ago)
+	var again row
 	if retries.State == sources.Value && retries.Value > 0 {
-		most = most.add(normal, gap+"client retries ")
-		most = row(append(most, m.num(retries, perSecond("/s"), warn)))
+		again = row{{"client retries ", normal}, m.num(retries, perSecond("/s"), warn)}
 	}
-	return first(w-age.width()-1, most, more, output("p95 "), r).apart(age, w, false, m.gl.cut)
-}
-
-// fallback says how much of it is answered by others than the primary.
-func (m *model) fallback(d *data, now time.Time, w int) row {
-	var t api.Traffic
-	var b api.RetryBudget
-	s := d.state.Value()
-	if s != nil {
-		t, b = s.Traffic, s.RetryBudget
+	age := row{feedAge(m, f, now)}.add(normal, " ")
+	var tries []row
+	for _, parts := range [][]row{
+		{head, failedNow.join(failedThen), p95Now(output).join(p95Then), again},
+		{head, failedNow.join(failedThen), p95Now("p95 ").join(p95Then), again},
+		{head, failedNow.join(failedThen), p95Now(output).join(p95Then)},
+		{head, failedNow.join(failedThen), p95Now("p95 ").join(p95Then)},
+		{head, failedNow.join(failedThen), p95Now("p95 ")},
+		{head, failedNow, p95Now("p95 ")},
+		{head, failedNow},
+	} {
+		for _, gap := range gaps {
+			tries = append(tries, spaced(gap, parts...))
+		}
 	}
-	f := &d.state
-	ratio, rps := f.Number(t.FallbackRatio, now), f.Number(t.FallbackRPS, now)
-	r := row{{" FALLBACK    ", accent}}
-	gap := "     "
-	if w < wide {
-		r, gap = row{{" FALLBACK ", accent}}, "  "
-	}
-	r = append(r, m.num(ratio, text.Percent, normal)).add(normal, gap)
-	r = append(r, m.num(rps, perSecond(" req/s"), normal))
-	if s == nil {
-		return r
-	}
-	st := normal
-	if b.Available < 1 {
-		st = bad
-	}
-	left := f.Number(api.Number{State: api.StateValue, Value: b.Available, At: b.At}, now)
-	more := append(append(row{}, r...), span{gap + "retry budget ", normal}, m.num(left, whole0, st), span{" of " + whole0(b.Size), normal})
-	most := append(append(row{}, more...), span{gap + "in flight " + strconv.Itoa(t.InFlight), normal})
-	if f.Whole(now).State != sources.Value {
-		most = more
-	}
-	return first(w, most, more, r)
+	return first(w-age.width()-1, tries...).apart(age, w, false, m.gl.cut)
 }
 
 // perSecond writes a rate with its unit, so that an age comes behind both.

@@ -108,6 +108,14 @@ func baseState() api.State {
 			RPS: val(412), FailedRatio: val(0), FallbackRatio: val(0.002), FallbackRPS: val(0.8), FirstOutputP95: val(1.1), InFlight: 430, ClientRetries: val(0),
 		},
 		Config: api.Config{Path: "failback.yaml", Hash: "ab12", LoadedAt: now.Add(-50 * time.Hour)},
+		Sources: api.Sources{
+			Prometheus: api.Source{Selector: `job="failback"`, EverySeconds: 15}, Loki: api.Source{Selector: sources.DefaultStreams},
+		},
+		Limit: &api.Limit{FallbackRatio: 0.02},
+		Failback: api.Failback{
+			Steps:   []api.FailbackStep{{Share: 5, ObserveSeconds: 600}, {Share: 25, ObserveSeconds: 900}, {Share: 75, ObserveSeconds: 900}, {Share: 100}},
+			Advance: "manual", MinRequests: 50, SuccessTolerance: 0.01, FirstOutputTolerance: 1.5, Owner: "undecided",
+		},
 	}
 }
 
@@ -122,6 +130,7 @@ func calm(m *model) {
 	s.Upstreams[2].RPS, s.Upstreams[2].ErrorRatio, s.Upstreams[2].FirstOutputP95 = val(0), idle(), idle()
 	s.Upstreams[0].Elsewhere = []string{"vertex-us-central1", "bedrock-us-west-2"}
 	give(m, s, nil, decisionsOf("primary_completed"))
+	keep(m, calmNumbers())
 }
 
 func decisionsOf(reason string) []api.Decision {
@@ -201,7 +210,10 @@ func incidentEvents() []api.Event {
 	}
 }
 
-func incident(m *model) { give(m, incidentState(), incidentEvents(), decisionsOf("breaker_open")) }
+func incident(m *model) {
+	give(m, incidentState(), incidentEvents(), decisionsOf("breaker_open"))
+	keep(m, incidentNumbers())
+}
 
 // situations are the screens that the laws and goldens are checked in.
 var situations = []struct {

@@ -237,52 +237,6 @@ func (m *model) mode() (full, short string, st style) {
 	return "READ-ONLY (W arms)", "READ-ONLY", strong
 }
 
-// freshness says of each source whether its numbers can be trusted. It is
-// never frozen.
-func (m *model) freshness(w int) row {
-	f, now := &m.live.state, m.now
-	prefix := row{{" fresh: ", dim}, {"gateway ", normal}}
-	if w < narrow {
-		prefix = plain(" gateway ")
-	}
-	switch {
-	case f.Failing(now):
-		r := prefix.add(bad, "NO ANSWER "+text.Age(f.Silence(now)))
-		good := ", never answered"
-		if f.Value() != nil {
-			good = ", last good " + text.Clock(f.Clock().At, m.live.clock(now))
-		}
-		why := m.th.outside(sources.Why(f.Err()))
-		return first(w,
-			r.add(normal, ": "+why+good),
-			r.add(normal, good+": "+why),
-			r.add(normal, ": "+why),
-			r,
-		)
-	case f.Value() == nil:
-		return prefix.add(dim, "... "+text.Age(f.Silence(now))+", asking "+m.th.outside(m.o.Client.Target()))
-	}
-	n := f.Whole(now)
-	r := append(append(row{}, prefix...), m.num(n, func(float64) string { return text.Age(n.Age) }, normal))
-	switch n.State {
-	case sources.Value:
-		r = r.add(good, " ok")
-	default:
-		r = append(row{}, prefix...).add(dim, text.Age(n.Age)+" old")
-	}
-	if w >= narrow {
-		r = r.add(dim, " (every "+text.Age(sources.GatewayEvery)+")")
-	}
-	if skew := f.Clock().Skew(); skew.Abs() > 2*time.Second {
-		way := " ahead of"
-		if skew < 0 {
-			way = " behind"
-		}
-		r = r.add(warn, "  the gateway's clock is "+text.Age(skew.Abs())+way+" this host's")
-	}
-	return r
-}
-
 // first is the first row that fits, else the last.
 func first(w int, tries ...row) row {
 	for _, r := range tries {

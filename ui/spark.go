@@ -1,0 +1,82 @@
+package ui
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+)
+
+// The glyphs of a spark line, from a real zero up: below each of sparkLevels
+// one, and one for what is above all. What is no value looks like none of them.
+const (
+	sparkSteps, sparkStepsASCII = "▁▂▃▄▅▆▇█", ".:;+*#%@"
+	sparkIdle, sparkIdleASCII   = "·", "-"
+	sparkNone                   = " "
+)
+
+// sparkLevels are the same on each screen and each day: a line as high as
+// yesterday's means as much as yesterday.
+var sparkLevels = [...]float64{0.01, 0.02, 0.05, 0.1, 0.25, 0.5}
+
+// spark draws points, one column each.
+func (m *model) spark(points []sources.Point) string {
+	steps, idle := []rune(sparkSteps), sparkIdle
+	if m.th.ascii {
+		steps, idle = []rune(sparkStepsASCII), sparkIdleASCII
+	}
+	var b strings.Builder
+	for _, p := range points {
+		switch {
+		case p.State == api.StateIdle:
+			b.WriteString(idle)
+		case p.State != api.StateValue:
+			b.WriteString(sparkNone)
+		case p.Value <= 0:
+			b.WriteRune(steps[0])
+		default:
+			i := 0
+			for i < len(sparkLevels) && p.Value >= sparkLevels[i] {
+				i++
+			}
+			b.WriteRune(steps[i+1])
+		}
+	}
+	return b.String()
+}
+
+// sparkRow is the last n points of the history with how long that is; nil if
+// there is nothing to draw.
+func (m *model) sparkRow(d *data, now time.Time, n int) row {
+	h := d.history.Value()
+	whole := d.history.Whole(now)
+	switch {
+	case h == nil && !d.history.Failing(now):
+		return nil
+	case h == nil || whole.State == sources.Unknown:
+		return row{{"30m ", dim}, {"??", warn}}
+	}
+	points := h.Spark[max(len(h.Spark)-n, 0):]
+	label := strconv.Itoa(len(points)*int(sources.HistoryEvery/time.Minute)) + "m "
+	state := ""
+	for _, p := range points {
+		switch {
+		case p.State == api.StateValue:
+			st := normal
+			if whole.State != sources.Value {
+				st = dim
+			}
+			return row{{label, dim}, {m.spark(points), st}}
+		case p.State == api.StateIdle:
+			state = "idle"
+		case state == "":
+			state = "none"
+		}
+	}
+	if state == "" {
+		return nil
+	}
+	return row{{label, dim}, {state, dim}}
+}
