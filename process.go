@@ -221,6 +221,8 @@ func (in *invocation) demoGateway() error {
 		}
 		defer os.RemoveAll(made)
 		dir = made
+	} else if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("--dir: %w", err)
 	}
 	if !in.endsWithStdin {
 		fmt.Fprintf(in.err, "failback: look at it with: failback status --connect unix:%s\n", filepath.Join(dir, gateway.SocketName))
