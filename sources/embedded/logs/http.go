@@ -43,8 +43,13 @@ type api struct {
 // /loki/api/v1/query, query_range, labels, label/{name}/values, series and
 // status/buildinfo, and /ready. Errors are text, with the status that a Loki
 // gives. At most four queries are answered at the same time.
-func (s *Store) Handler() http.Handler {
-	a := &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting)}
+func (s *Store) Handler() http.Handler { return newAPI(s).routes() }
+
+func newAPI(s *Store) *api {
+	return &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting)}
+}
+
+func (a *api) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /ready", a.ready)
 	m.HandleFunc("GET /loki/api/v1/status/buildinfo", buildinfo)

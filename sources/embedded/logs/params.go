@@ -124,7 +124,8 @@ func seconds(v string) (time.Duration, error) {
 // step returns the step of a range query; one that is not given makes about
 // 250 points.
 func step(q url.Values, start, end int64) (time.Duration, error) {
-	d := max(time.Duration(int64(float64(end-start)/float64(time.Second)/defaultPoints))*time.Second, time.Second)
+	length := float64(end) - float64(start) // may be more than an int64 holds
+	d := max(time.Duration(length/float64(time.Second)/defaultPoints)*time.Second, time.Second)
 	if v := q.Get("step"); v != "" {
 		var err error
 		if d, err = seconds(v); err != nil {
@@ -134,7 +135,7 @@ func step(q url.Values, start, end int64) (time.Duration, error) {
 	if d <= 0 {
 		return 0, badf("zero or negative query resolution step widths are not accepted. Try a positive integer")
 	}
-	if (end-start)/int64(d) > maxPoints {
+	if length/float64(d) > maxPoints {
 		return 0, badf("exceeded maximum resolution of 11,000 points per time series. Try increasing the value of the step parameter")
 	}
 	return d, nil

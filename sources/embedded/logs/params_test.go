@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"math"
 	"net/url"
 	"strings"
 	"testing"
@@ -84,6 +85,9 @@ func TestStep(t *testing.T) {
 	}
 	if got, err := step(url.Values{}, 0, 1); got != time.Second || err != nil {
 		t.Errorf("the least step is %v, %v", got, err)
+	}
+	if _, err := step(url.Values{"step": {"1m"}}, math.MinInt64, math.MaxInt64); err == nil {
+		t.Error("five hundred years of minutes are accepted")
 	}
 	for v, want := range map[string]string{
 		"0": "zero or negative query resolution", "-1": "zero or negative query resolution", "x": `cannot parse "x" to a valid duration`,
