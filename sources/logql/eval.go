@@ -1,0 +1,311 @@
+package logql
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// defaultLimit is how many lines an answer has if nobody says.
+	defaultLimit = 100
+	// maxPoints bounds the points of a series.
+	maxPoints = 11_000
+	// maxSeries bounds the series of an answer, as Loki does by default.
+	maxSeries = 500
+	// maxWorkers bounds how many places of a source are read at once.
+	maxWorkers = 8
+)
+
+// bad is an error in what was asked.
+func bad(message string) error {
+	return &QueryError{Status: http.StatusBadRequest, Message: message}
+}
+
+// Eval answers a request. Lines are those in [Start, End). A metric query over a
+// range is answered for Start rounded down, End rounded up and every Step
+// between, each number from the lines in (t-range, t].
+//
+// The error is a *QueryError when the query cannot be answered, or the
+// context's, or the source's.
+func Eval(ctx context.Context, src Source, r Request) (*Result, error) {
+	if r.End < r.Start && !r.Instant {
+		return nil, bad("end timestamp must not be before or equal to start time")
+	}
+	if e, ok := r.Query.e.(*logExpr); ok {
+		if r.Instant {
+			return nil, bad("log queries are not supported as an instant query type, please change your query to a range query type")
+		}
+		return evalLog(ctx, src, e, r)
+	}
+	st := steps{start: r.End, end: r.End, n: 1}
+	if !r.Instant {
+		if r.Step <= 0 {
+			return nil, bad("zero or negative query resolution step widths are not accepted. Try a positive integer")
+		}
+		if (r.End-r.Start)/int64(r.Step) > maxPoints {
+			return nil, bad("exceeded maximum resolution of 11,000 points per time series. Try increasing the value of the step parameter")
+		}
+		st = alignedSteps(r.Start, r.End, int64(r.Step))
+	}
+	return evalMetric(ctx, src, r, st)
+}
+
+// steps are the points in time a metric query is answered for.
+type steps struct {
+	start, end, step int64
+	n                int
+}
+
+// alignedSteps are the multiples of step from the last before start to the first
+// after end.
+func alignedSteps(start, end, step int64) steps {
+	if m := mod(start, step); m != 0 && start >= math.MinInt64+m {
+		start -= m
+	}
+	if m := mod(end, step); m != 0 && end <= math.MaxInt64-step {
+		end += step - m
+	}
+	return steps{start: start, end: end, step: step, n: int((end-start)/step) + 1}
+}
+
+func mod(a, b int64) int64 {
+	if m := a % b; m >= 0 {
+		return m
+	}
+	return a%b + b
+}
+
+func (s steps) at(i int) int64 { return s.start + int64(i)*s.step }
+
+// addTime adds without running over.
+func addTime(t, d int64) int64 {
+	switch {
+	case d > 0 && t > math.MaxInt64-d:
+		return math.MaxInt64
+	case d < 0 && t < math.MinInt64-d:
+		return math.MinInt64
+	}
+	return t + d
+}
+
+// each reads a selection, in several places at once if the source can. begin
+// returns what takes the entries of the i-th part; parts are in the order of the
+// selection, and begin is called for all before any entry. takes returns false
+// when its part has enough; if that means that later parts are not needed, it
+// says so by last.
+func each(ctx context.Context, src Source, sel Selection, begin func(part int) (take func(Entry) bool, last func() bool)) (Stats, error) {
+	parts := []Source{src}
+	if p, ok := src.(Partitioned); ok {
+		if n := min(runtime.GOMAXPROCS(0), maxWorkers); n > 1 {
+			parts = p.Partitions(sel, n)
+		}
+	}
+	type state struct {
+		cancel context.CancelFunc
+		stats  Stats
+		err    error
+	}
+	states := make([]state, len(parts))
+	ctxs := make([]context.Context, len(parts))
+	takes := make([]func(Entry) bool, len(parts))
+	lasts := make([]func() bool, len(parts))
+	for i := range parts {
+		ctxs[i], states[i].cancel = context.WithCancel(ctx)
+		defer states[i].cancel()
+		takes[i], lasts[i] = begin(i)
+	}
+	run := func(i int) {
+		st := &states[i]
+		st.err = parts[i].Select(ctxs[i], sel, func(e Entry) bool {
+			st.stats.Lines++
+			st.stats.Bytes += int64(len(e.Line))
+			return takes[i](e)
+		})
+		if lasts[i]() {
+			for j := i + 1; j < len(states); j++ {
+				states[j].cancel()
+			}
+		}
+	}
+	if len(parts) == 1 {
+		run(0)
+	} else {
+		var wg sync.WaitGroup
+		for i := range parts {
+			wg.Go(func() { run(i) })
+		}
+		wg.Wait()
+	}
+	var total Stats
+	for i := range states {
+		total.Lines += states[i].stats.Lines
+		total.Bytes += states[i].stats.Bytes
+	}
+	if err := ctx.Err(); err != nil {
+		return total, err
+	}
+	for i := range states {
+		if states[i].err != nil {
+			return total, states[i].err
+		}
+		if lasts[i]() {
+			break
+		}
+	}
+	return total, nil
+}
+
+// found is a line that is in the answer, with the index of its labels.
+type found struct {
+	line   Line
+	labels int
+}
+
+// lineCollector runs the pipeline of a log query and keeps what comes out.
+type lineCollector struct {
+	stages []stage
+	limit  int
+	p      *pipeline
+
+	index map[string]int // by a key of the labels
+	sets  []Labels
+	lines []found
+	key   []byte
+}
+
+func (c *lineCollector) take(e Entry) bool {
+	if c.p == nil || c.p.crowded() {
+		c.p = newPipeline(c.stages, hints{})
+	}
+	line, ok := c.p.run(e.TS, e.Labels, e.Line)
+	if !ok {
+		return true
+	}
+	c.key = c.p.appendKey(c.key[:0], nil)
+	n, ok := c.index[string(c.key)]
+	if !ok {
+		n = len(c.sets)
+		c.index[string(c.key)] = n
+		c.sets = append(c.sets, c.p.labels())
+	}
+	c.lines = append(c.lines, found{Line{e.TS, string(line)}, n})
+	return len(c.lines) < c.limit
+}
+
+func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, error) {
+	limit := r.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	sel := Selection{Matchers: e.matchers, Start: r.Start, End: r.End, Forward: r.Forward}
+	sel.Where, sel.Contains = pushdown(e, nil)
+	var parts []*lineCollector
+	stats, err := each(ctx, src, sel, func(int) (func(Entry) bool, func() bool) {
+		c := &lineCollector{stages: e.stages, limit: limit, index: map[string]int{}}
+		parts = append(parts, c)
+		return c.take, func() bool { return len(c.lines) >= limit }
+	})
+	if err != nil {
+		return nil, err
+	}
+	byLabels := map[string]int{}
+	res := &Result{Kind: KindStreams, Stats: stats}
+	var names []string
+	for _, c := range parts {
+		// Labels that came out in another order, or in another part, are the same.
+		where := make([]int, len(c.sets))
+		for i := range where {
+			where[i] = -1
+		}
+		for _, f := range c.lines {
+			if res.Stats.Found == int64(limit) {
+				break
+			}
+			if where[f.labels] < 0 {
+				name := c.sets[f.labels].String()
+				n, ok := byLabels[name]
+				if !ok {
+					n = len(res.Streams)
+					byLabels[name] = n
+					res.Streams = append(res.Streams, Stream{Labels: c.sets[f.labels]})
+					names = append(names, name)
+				}
+				where[f.labels] = n
+			}
+			s := &res.Streams[where[f.labels]]
+			s.Lines = append(s.Lines, f.line)
+			res.Stats.Found++
+		}
+	}
+	order := make([]int, len(names))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(names[a], names[b]) })
+	sorted := make([]Stream, len(order))
+	for i, n := range order {
+		sorted[i] = res.Streams[n]
+	}
+	res.Streams = sorted
+	return res, nil
+}
+
+// evalMetric answers a query whose answer is numbers.
+func evalMetric(ctx context.Context, src Source, r Request, st steps) (*Result, error) {
+	if lit, ok := r.Query.e.(*literal); ok {
+		s := Series{Labels: Labels{}}
+		for i := range st.n {
+			s.Points = append(s.Points, Point{st.at(i), lit.v})
+		}
+		kind := KindMatrix
+		if r.Instant {
+			kind = KindScalar
+		}
+		return &Result{Kind: kind, Series: []Series{s}}, nil
+	}
+	ev := &evaluator{ctx: ctx, src: src, steps: st, instant: r.Instant}
+	node, err := ev.prepare(r.Query.e, nil)
+	if err != nil {
+		return nil, err
+	}
+	index := map[*metric]int{}
+	byKey := map[string]int{}
+	res := &Result{Kind: KindMatrix}
+	for i := range st.n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		vec, err := node.at(i)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range vec {
+			n, ok := index[s.m]
+			if !ok {
+				key := s.m.labels.String()
+				if n, ok = byKey[key]; !ok {
+					n = len(res.Series)
+					if n == maxSeries {
+						return nil, bad("maximum number of series (500) reached for a single query; consider reducing query cardinality by adding more specific stream selectors, reducing the time range, or aggregating results with functions like sum(), count() or topk()")
+					}
+					byKey[key] = n
+					res.Series = append(res.Series, Series{Labels: s.m.labels})
+				}
+				index[s.m] = n
+			}
+			ps := &res.Series[n].Points
+			*ps = append(*ps, Point{st.at(i), s.v})
+		}
+	}
+	if r.Instant {
+		res.Kind = KindVector
+	}
+	slices.SortFunc(res.Series, func(a, b Series) int { return a.Labels.Compare(b.Labels) })
+	res.Stats = ev.stats
+	return res, nil
+}

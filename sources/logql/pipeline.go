@@ -1,0 +1,340 @@
+package logql
+
+import (
+	"slices"
+	"strings"
+)
+
+// The labels that tell of an error on the way.
+const (
+	errorLabel   = "__error__"
+	detailsLabel = "__error_details__"
+
+	errJSON        = "JSONParserErr"
+	errLogfmt      = "LogfmtParserErr"
+	errSample      = "SampleExtractionErr"
+	errFilter      = "LabelFilterErr"
+	errTemplate    = "TemplateFormatErr"
+	extractedAfter = "_extracted" // of a field named like a label of the stream
+)
+
+// stage is one step of a log pipeline: immutable, shared by everybody who runs
+// it. Running it needs a runner of one's own.
+type stage interface {
+	String() string
+	bind(p *pipeline) runner
+	// requires names the labels the stage reads.
+	requires() []string
+}
+
+// runner is a stage bound to a pipeline.
+type runner interface {
+	// run returns the line as it goes on, and false to drop it.
+	run(ts int64, line []byte) ([]byte, bool)
+}
+
+// symbol is a label name and what it stands for in the current line.
+type symbol struct {
+	name   string
+	wanted bool // a parser has to extract it
+
+	base   []byte // of the stream
+	inBase bool
+	dup    *symbol // of the field of that name, if inBase; nil until asked for
+
+	// Valid if gen is the pipeline's.
+	gen     uint64
+	present bool
+	val     []byte
+
+	// parsed is the line in which a parser last set the symbol.
+	parsed uint64
+
+	// checks are filters that directly follow the parser and look at this label
+	// alone: a line that fails one need not be read to its end.
+	checks []check
+}
+
+// check is a label filter on one label.
+type check interface{ ok() bool }
+
+// hints say what of a line has to be read. The zero value: everything.
+type hints struct {
+	required []string // if not empty, only these
+	none     bool     // no label at all
+	preserve bool     // an error in the labels is asked for, and no failure
+}
+
+// newHints works out what a metric query reads: the labels of its stages and of
+// its grouping. It decides what the query answers, too: a line whose required
+// labels all came before the place where it is broken is not an error.
+func newHints(stages []stage, unwrap *unwrapExpr, g *grouping) hints {
+	var need []string
+	add := func(name string) {
+		for _, n := range []string{name, strings.TrimSuffix(name, extractedAfter)} {
+			if n != "" && !slices.Contains(need, n) {
+				need = append(need, n)
+			}
+		}
+	}
+	all := stages
+	if unwrap != nil {
+		all = append(slices.Clone(stages), unwrap.post...)
+	}
+	for _, s := range all {
+		for _, n := range s.requires() {
+			add(n)
+		}
+	}
+	if g != nil {
+		for _, n := range g.labels {
+			add(n)
+		}
+	}
+	if unwrap != nil {
+		add(unwrap.label)
+	}
+	h := hints{preserve: slices.Contains(need, errorLabel)}
+	switch {
+	case g == nil || g.without:
+	case len(g.labels) == 0 && len(need) == 0:
+		h.none = true
+	default:
+		h.required = need
+	}
+	return h
+}
+
+// pipeline runs the stages of one query over lines. It belongs to one goroutine.
+type pipeline struct {
+	hints   hints
+	symbols map[string]*symbol
+	runners []runner
+
+	stream  Labels    // the current one
+	base    []*symbol // of the stream
+	gen     uint64    // the current line
+	touched []*symbol // set or deleted in this line
+	found   int       // required labels that a parser set in this line
+	twice   bool      // some label was set by a parser again in its line; not reset
+	err     string
+	details string
+	arena   []byte // values of this line that are not part of it
+}
+
+func newPipeline(stages []stage, h hints) *pipeline {
+	p := &pipeline{hints: h, symbols: map[string]*symbol{}}
+	p.bind(stages)
+	return p
+}
+
+// bind makes the runners, and tells the symbols which filters follow directly
+// on the parser that sets them.
+func (p *pipeline) bind(stages []stage) {
+	parser := false
+	for _, s := range stages {
+		r := s.bind(p)
+		p.runners = append(p.runners, r)
+		switch s := s.(type) {
+		case *jsonStage:
+			parser = len(s.paths) == 0
+		case *logfmtStage:
+			parser = true
+		case *lineFilter:
+		case *labelFilterStage:
+			if c, sym := singleCheck(r); parser && c != nil {
+				sym.checks = append(sym.checks, c)
+			}
+		default:
+			parser = false
+		}
+	}
+}
+
+// symbol returns the symbol of a name.
+func (p *pipeline) symbol(name string) *symbol {
+	s := p.symbols[name]
+	if s == nil {
+		name = strings.Clone(name)
+		s = &symbol{name: name, wanted: len(p.hints.required) == 0 || slices.Contains(p.hints.required, name)}
+		if v, ok := p.stream.Lookup(name); ok {
+			s.base, s.inBase = []byte(v), true
+			p.base = append(p.base, s)
+		}
+		p.symbols[name] = s
+	}
+	return s
+}
+
+// symbolBytes is symbol without a copy for a known name.
+func (p *pipeline) symbolBytes(name []byte) *symbol {
+	if s := p.symbols[string(name)]; s != nil {
+		return s
+	}
+	return p.symbol(string(name))
+}
+
+// begin starts a line of a stream.
+func (p *pipeline) begin(stream Labels) {
+	if len(stream) != len(p.stream) || len(stream) > 0 && &stream[0] != &p.stream[0] {
+		for _, s := range p.base {
+			s.base, s.inBase = nil, false
+		}
+		p.base, p.stream = p.base[:0], nil
+		for _, l := range stream {
+			s := p.symbol(l.Name)
+			s.base, s.inBase = []byte(l.Value), true
+			p.base = append(p.base, s)
+		}
+		p.stream = stream
+	}
+	p.gen++
+	p.touched = p.touched[:0]
+	p.found = 0
+	p.err, p.details = "", ""
+	p.arena = p.arena[:0]
+}
+
+// run sends one line of a stream through the stages. The result is valid until
+// the next one begins.
+func (p *pipeline) run(ts int64, stream Labels, line []byte) ([]byte, bool) {
+	p.begin(stream)
+	ok := true
+	for _, r := range p.runners {
+		if line, ok = r.run(ts, line); !ok {
+			return nil, false
+		}
+	}
+	return line, true
+}
+
+// maxSymbols bounds what lines with ever new field names make us remember.
+const maxSymbols = 10_000
+
+// maxDepth bounds the nesting of queries and of JSON objects.
+const maxDepth = 128
+
+// crowded says that the pipeline should be replaced by a new one.
+func (p *pipeline) crowded() bool { return len(p.symbols) > maxSymbols }
+
+func (p *pipeline) set(s *symbol, v []byte) {
+	if s.gen != p.gen {
+		s.gen = p.gen
+		p.touched = append(p.touched, s)
+	}
+	s.present, s.val = true, v
+}
+
+func (p *pipeline) del(s *symbol) {
+	if s.gen != p.gen {
+		s.gen = p.gen
+		p.touched = append(p.touched, s)
+	}
+	s.present, s.val = false, nil
+}
+
+// get returns the value of a label and whether there is one.
+func (p *pipeline) get(s *symbol) ([]byte, bool) {
+	if s.gen == p.gen {
+		return s.val, s.present
+	}
+	if s.inBase {
+		return s.base, true
+	}
+	switch {
+	case p.err != "" && s.name == errorLabel:
+		return []byte(p.err), true
+	case p.details != "" && s.name == detailsLabel:
+		return []byte(p.details), true
+	}
+	return nil, false
+}
+
+// fail notes an error; the line goes on.
+func (p *pipeline) fail(kind, details string) { p.err, p.details = kind, details }
+
+// keepBytes copies a value so that it lives as long as the line.
+func (p *pipeline) keepBytes(v []byte) []byte {
+	at := len(p.arena)
+	p.arena = append(p.arena, v...)
+	return p.arena[at:len(p.arena):len(p.arena)]
+}
+
+// extract is what a parser does with a field: it sets the label unless nobody
+// wants it. more is false when the rest of the line is of no interest, drop when
+// the line itself is not.
+func (p *pipeline) extract(s *symbol, v []byte) (more, drop bool) {
+	if s.parsed == p.gen {
+		p.twice = true
+		if len(p.hints.required) > 0 {
+			return true, false // the first one stands
+		}
+	}
+	p.found++
+	s.parsed = p.gen
+	p.set(s, v)
+	for _, c := range s.checks {
+		if !c.ok() {
+			return false, true
+		}
+	}
+	return len(p.hints.required) == 0 || p.found < len(p.hints.required), false
+}
+
+// field returns the symbol under which a parser puts a field.
+func (p *pipeline) field(s *symbol) *symbol {
+	if !s.inBase {
+		return s
+	}
+	if s.dup == nil {
+		s.dup = p.symbol(s.name + extractedAfter)
+	}
+	return s.dup
+}
+
+// wantsPrefix says whether a label that begins so may be wanted.
+func (p *pipeline) wantsPrefix(prefix []byte) bool {
+	if len(p.hints.required) == 0 {
+		return true
+	}
+	for _, n := range p.hints.required {
+		if strings.HasPrefix(n, string(prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// labels returns the labels of the line as it is now, errors among them.
+func (p *pipeline) labels() Labels {
+	out := make(Labels, 0, len(p.base)+len(p.touched)+2)
+	for _, s := range p.base {
+		if s.gen != p.gen {
+			out = append(out, Label{s.name, string(s.base)})
+		}
+	}
+	for _, s := range p.touched {
+		if s.present {
+			out = append(out, Label{s.name, string(s.val)})
+		}
+	}
+	if p.err != "" {
+		out = appendAbsent(out, Label{errorLabel, p.err})
+		if p.details != "" {
+			out = appendAbsent(out, Label{detailsLabel, p.details})
+		}
+	}
+	sortLabels(out)
+	return out
+}
+
+func appendAbsent(l Labels, lb Label) Labels {
+	if _, ok := l.Lookup(lb.Name); ok {
+		return l
+	}
+	return append(l, lb)
+}
+
+func sortLabels(l Labels) {
+	slices.SortFunc(l, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+}
