@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"os"
+
+	"failback/gateway/operator/api"
 )
 
 // StartAlone is Start without serving operators, whose socket is a real one: a
@@ -32,3 +34,9 @@ func (g *Gateway) StartAlone(ctx context.Context) error {
 	g.run(g.breakers.Run)
 	return nil
 }
+
+// OperatorState is what the operator API tells.
+func (g *Gateway) OperatorState() api.State { return (*control)(g).State(api.You{}) }
+
+// Buffered is how many bytes of requests and held answers are reserved.
+func (g *Gateway) Buffered() int64 { return g.memory.used.Load() }
