@@ -2,6 +2,7 @@ package logql
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -316,7 +317,8 @@ func hexRune(b []byte) (rune, bool) {
 
 // cleanText returns v, or a copy with spaces where v is not valid UTF-8.
 func cleanText(v []byte) []byte {
-	if utf8.Valid(v) && !bytes.ContainsRune(v, utf8.RuneError) {
+	if !slices.ContainsFunc(v, func(c byte) bool { return c >= utf8.RuneSelf }) ||
+		utf8.Valid(v) && !bytes.ContainsRune(v, utf8.RuneError) {
 		return v
 	}
 	return bytes.Map(func(r rune) rune {

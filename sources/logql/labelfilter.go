@@ -1,7 +1,6 @@
 package logql
 
 import (
-	"bytes"
 	"strconv"
 	"time"
 )
@@ -13,11 +12,7 @@ func (s *labelFilterStage) String() string          { return "| " + s.f.String()
 func (s *labelFilterStage) requires() []string      { return s.f.names(nil) }
 func (s *labelFilterStage) bind(p *pipeline) runner { return &labelFilterRunner{f: s.f.bind(p)} }
 
-type labelFilterRunner struct {
-	f      boundFilter
-	needle []byte // what a line has to hold to be let through, if it has no backslash
-	sym    *symbol
-}
+type labelFilterRunner struct{ f boundFilter }
 
 func (r *labelFilterRunner) run(_ int64, line []byte) ([]byte, bool) { return line, r.f.ok() }
 
@@ -191,16 +186,4 @@ func compare[T float64 | time.Duration | uint64](op string, a, b T) bool {
 		return a <= b
 	}
 	return false
-}
-
-// needle returns a text that a line without a backslash has to hold so that a
-// filter right after `json` lets it through: the value a label has to have. A
-// value with a space may stand for bytes that are no text.
-func needle(f labelFilter) (name string, text []byte) {
-	t, ok := f.(*textFilter)
-	if !ok || t.m.Op != Equal || t.m.Value == "" || t.m.Name == errorLabel || t.m.Name == detailsLabel ||
-		bytes.ContainsAny([]byte(t.m.Value), " \ufffd") {
-		return "", nil
-	}
-	return t.m.Name, []byte(t.m.Value)
 }

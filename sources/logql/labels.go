@@ -33,18 +33,19 @@ func (l Labels) Lookup(name string) (string, bool) {
 
 // String writes the labels as Loki does: {a="x", b="y"}.
 func (l Labels) String() string {
-	var b strings.Builder
-	b.WriteByte('{')
+	n := 2
+	for i := range l {
+		n += len(l[i].Name) + len(l[i].Value) + 6
+	}
+	b := append(make([]byte, 0, n), '{')
 	for i, lb := range l {
 		if i > 0 {
-			b.WriteString(", ")
+			b = append(b, ", "...)
 		}
-		b.WriteString(lb.Name)
-		b.WriteByte('=')
-		b.WriteString(strconv.Quote(lb.Value))
+		b = append(append(b, lb.Name...), '=')
+		b = strconv.AppendQuote(b, lb.Value)
 	}
-	b.WriteByte('}')
-	return b.String()
+	return string(append(b, '}'))
 }
 
 // Compare orders sets of labels: name by name and value by value, a shorter

@@ -111,7 +111,8 @@ type pipeline struct {
 	symbols map[string]*symbol
 	runners []runner
 
-	stream  Labels    // the current one
+	stream  Labels // the current one
+	streams map[*Label][]streamValue
 	base    []*symbol // of the stream
 	gen     uint64    // the current line
 	touched []*symbol // set or deleted in this line
@@ -123,7 +124,7 @@ type pipeline struct {
 }
 
 func newPipeline(stages []stage, h hints) *pipeline {
-	p := &pipeline{hints: h, symbols: map[string]*symbol{}}
+	p := &pipeline{hints: h, symbols: map[string]*symbol{}, streams: map[*Label][]streamValue{}}
 	p.bind(stages)
 	return p
 }
@@ -157,10 +158,6 @@ func (p *pipeline) symbol(name string) *symbol {
 	if s == nil {
 		name = strings.Clone(name)
 		s = &symbol{name: name, wanted: len(p.hints.required) == 0 || slices.Contains(p.hints.required, name)}
-		if v, ok := p.stream.Lookup(name); ok {
-			s.base, s.inBase = []byte(v), true
-			p.base = append(p.base, s)
-		}
 		p.symbols[name] = s
 	}
 	return s
@@ -180,19 +177,42 @@ func (p *pipeline) begin(stream Labels) {
 		for _, s := range p.base {
 			s.base, s.inBase = nil, false
 		}
-		p.base, p.stream = p.base[:0], nil
-		for _, l := range stream {
-			s := p.symbol(l.Name)
-			s.base, s.inBase = []byte(l.Value), true
-			p.base = append(p.base, s)
+		p.base, p.stream = p.base[:0], stream
+		for _, b := range p.streamValues(stream) {
+			b.sym.base, b.sym.inBase = b.value, true
+			p.base = append(p.base, b.sym)
 		}
-		p.stream = stream
 	}
 	p.gen++
 	p.touched = p.touched[:0]
 	p.found = 0
 	p.err, p.details = "", ""
 	p.arena = p.arena[:0]
+}
+
+// streamValue is a label of a stream.
+type streamValue struct {
+	sym   *symbol
+	value []byte
+}
+
+// streamValues returns the labels of a stream, which come back again and again.
+func (p *pipeline) streamValues(stream Labels) []streamValue {
+	if len(stream) == 0 {
+		return nil
+	}
+	known, ok := p.streams[&stream[0]]
+	if !ok || len(known) != len(stream) {
+		if len(p.streams) > maxSymbols {
+			clear(p.streams)
+		}
+		known = make([]streamValue, len(stream))
+		for i, l := range stream {
+			known[i] = streamValue{p.symbol(l.Name), []byte(l.Value)}
+		}
+		p.streams[&stream[0]] = known
+	}
+	return known
 }
 
 // run sends one line of a stream through the stages. The result is valid until
@@ -310,13 +330,24 @@ func (p *pipeline) labels() Labels {
 	out := make(Labels, 0, len(p.base)+len(p.touched)+2)
 	for _, s := range p.base {
 		if s.gen != p.gen {
-			out = append(out, Label{s.name, string(s.base)})
+			v, _ := p.stream.Lookup(s.name)
+			out = append(out, Label{s.name, v})
 		}
 	}
+	size := 0
+	for _, s := range p.touched {
+		size += len(s.val)
+	}
+	all := make([]byte, 0, size) // one piece of memory for all values
+	for _, s := range p.touched {
+		all = append(all, s.val...)
+	}
+	text := string(all)
 	for _, s := range p.touched {
 		if s.present {
-			out = append(out, Label{s.name, string(s.val)})
+			out = append(out, Label{s.name, text[:len(s.val)]})
 		}
+		text = text[len(s.val):]
 	}
 	if p.err != "" {
 		out = appendAbsent(out, Label{errorLabel, p.err})
