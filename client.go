@@ -125,7 +125,8 @@ func runStatus(in *invocation) error {
 		if err != nil {
 			return nil, "", err
 		}
-		return s, text.Status(s), nil
+		r := &text.StatusReport{State: s, Fallback: fallbackFacts(ctx, c, s)}
+		return r, r.Status(), nil
 	})
 }
 

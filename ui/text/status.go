@@ -9,9 +9,11 @@ import (
 	"failback/gateway/operator/api"
 )
 
-// Status writes a state as `failback status` prints it. Ages and times to come
-// are against the gateway's own clock, s.At.
-func Status(s *api.State) string {
+// Status writes a state without what others than the gateway know of it. Ages
+// and times to come are against the gateway's own clock, s.At.
+func Status(s *api.State) string { return status(s, nil) }
+
+func status(s *api.State, f *Fallback) string {
 	var b strings.Builder
 	now := s.At
 	env := s.Environment
@@ -31,8 +33,11 @@ func Status(s *api.State) string {
 	t := &s.Traffic
 	fmt.Fprintf(&b, "users       %s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s\n",
 		Number(t.RPS, Rate), Number(t.FailedRatio, Percent), Number(t.FirstOutputP95, Seconds), t.InFlight, Number(t.ClientRetries, Rate))
-	fmt.Fprintf(&b, "fallback    %s, %s req/s, retry budget %s of %s\n",
+	fmt.Fprintf(&b, "fallback    %s over 1m, %s req/s, retry budget %s of %s\n",
 		Number(t.FallbackRatio, Percent), Number(t.FallbackRPS, Rate), Rate(s.RetryBudget.Available), Rate(s.RetryBudget.Size))
+	if f != nil {
+		b.WriteString(f.lines())
+	}
 	fmt.Fprintf(&b, "last write  %s\n\n", lastWrite(s, now))
 
 	b.WriteString(upstreams(s, now))
