@@ -1,13 +1,426 @@
 package ui
 
-// failbackKeys lead to the step table and work on it.
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// failbackKeys lead to the step table.
 func failbackKeys() []binding {
 	return []binding{
-		bind([]string{"b"}, "b", "failback", "the step table of the upstream under the cursor").line(10).unless(func(m *model) string { return m.already(failback) }).hidden().does(act(func(m *model) { m.enter(failback) })),
+		bind([]string{"b"}, "b", "failback", "the step table of the upstream under the cursor; j and k go to the next upstream there").line(10).unless(func(m *model) string { return m.already(failback) }).hidden().does(act((*model).enterFailback)),
 	}
 }
 
-// failbackBody is the step table of the selected upstream.
-func (m *model) failbackBody(w int) []row { return nil }
+// enterFailback opens the table of the upstream that the cursor is on.
+func (m *model) enterFailback() {
+	if us, _ := m.upstreams(); m.screen == overview && len(us) > 0 {
+		m.selected = us[m.row(us)].Name
+	}
+	m.enter(failback)
+}
 
-func (m *model) failbackTitle() row { return row{{" FAILBACK " + m.th.outside(m.selected), accent}} }
+// neighbour goes n upstreams on, in the order of the file and past any filter.
+func (m *model) neighbour(n int) {
+	d, _ := m.d()
+	s := d.state.Value()
+	if s == nil || len(s.Upstreams) == 0 {
+		return
+	}
+	at := 0
+	for i := range s.Upstreams {
+		if s.Upstreams[i].Name == m.selected {
+			at = clamp(i+n, 0, len(s.Upstreams)-1)
+		}
+	}
+	m.selected, m.scroll = s.Upstreams[at].Name, 0
+}
+
+// failbackTitle says whose table it is and what is in force.
+func (m *model) failbackTitle() row {
+	d, now := m.d()
+	w := max(m.width, 20)
+	head := row{{" FAILBACK ", accent}}
+	u := d.upstream(m.selected)
+	if u == nil {
+		return head.add(strong, m.th.outside(m.selected))
+	}
+	c := m.cells(u, d, now, false)
+	by := "rev " + strconv.FormatUint(u.Revision, 10) + " by " + m.th.outside(u.StateBy)
+	health := ""
+	if u.Health != "" {
+		health = "  " + strings.ToUpper(m.th.outside(u.Health))
+	}
+	shares := row{{"  SHARE ", normal}, {c.share.text, c.share.style}, {" LIVE ", normal}, c.live}
+	named := func(n int) row { return head.add(strong, cutMiddle(c.name, n, m.gl.cut)) }
+	full := named(40).add(normal, health).join(shares).add(normal, "  "+by)
+	tries := []row{full.add(normal, " "+text.Clock(u.Since, d.clock(now))), full, named(24).join(shares).add(normal, "  "+by), named(24).join(shares)}
+	if u.StateWhy != "" {
+		tries = append([]row{tries[0].add(normal, ` "`+m.th.outside(u.StateWhy)+`"`)}, tries...)
+	}
+	// What a long body says of where one is in it wants room too.
+	return first(w-20, append(tries, named(max(w-30, 8)).join(shares))...)
+}
+
+// stepRow is one line of the step table.
+type stepRow struct {
+	number string // "": a share in force that is no step
+	share  int
+	window string
+	mark   bool // in force
+	passed bool
+	next   bool
+}
+
+// stepRows are the configured steps, and the share in force if it is none of
+// them.
+func stepRows(f *api.Failback, u *api.Upstream, held func(share int) string, since string) []stepRow {
+	var rows []stepRow
+	in := false
+	own := stepRow{number: "-", share: u.Share, window: "held " + since, mark: true}
+	next := nextStep(u.Share)
+	for i, s := range f.Steps {
+		if s.Share > u.Share && !in {
+			rows, in = append(rows, own), true
+		}
+		r := stepRow{number: strconv.Itoa(i + 1), share: s.Share, window: "hold", passed: s.Share < u.Share, next: s.Share == next}
+		if s.ObserveSeconds > 0 {
+			r.window = text.Age(time.Duration(s.ObserveSeconds * float64(time.Second)))
+		}
+		switch h := held(s.Share); {
+		case s.Share == u.Share:
+			r.mark, in = true, true
+			r.window += " held " + since
+		case r.passed && h != "":
+			r.window += " held " + h
+		}
+		rows = append(rows, r)
+	}
+	if !in {
+		rows = append(rows, own)
+	}
+	return rows
+}
+
+// heldBefore says how long the upstream last had a share that it has no more,
+// as far as the changes tell; empty if they do not.
+func heldBefore(d *data, upstream string, share int) string {
+	var end time.Time // of the step that is looked at: when the one after it began
+	for i := range d.changes {
+		e := &d.changes[i]
+		if e.Event != text.KindStep || e.Provider != upstream {
+			continue
+		}
+		if e.To == strconv.Itoa(share) && !end.IsZero() {
+			return text.Age(end.Sub(e.Time))
+		}
+		end = e.Time
+	}
+	return ""
+}
+
+// failbackBody is the step table of the selected upstream, what its next step
+// waits for, and what was done so far.
+func (m *model) failbackBody(w int) []row {
+	d, now := m.d()
+	s, u := d.state.Value(), d.upstream(m.selected)
+	switch {
+	case s == nil && d.state.Failing(now):
+		return []row{styled(warn, " ?? the gateway has not answered yet: the steps of its upstreams appear here")}
+	case s == nil:
+		return []row{styled(dim, " ... the steps of an upstream appear here")}
+	case len(s.Upstreams) == 0:
+		return []row{styled(dim, " no upstream is configured: the steps of one would be here")}
+	case u == nil:
+		return []row{styled(warn, " it is no longer configured; its state is kept by name for 7 days. j goes to the first that is")}
+	}
+	clock, whole := d.clock(now), d.state.Whole(now)
+	var rows []row
+	note := func(label, value string, st style) { rows = append(rows, noted(label, styled(st, value), w)...) }
+	if whole.State != sources.Value {
+		note("AS OF", text.Clock(d.state.Clock().At, clock)+", "+text.Age(whole.Age)+" ago: the gateway does not answer", warn)
+	}
+	since := text.Age(clock.Sub(u.Since))
+	if whole.State == sources.Unknown {
+		since = "??"
+	}
+	rows = append(rows, m.stepTable(s, u, whole, stepRows(&s.Failback, u, func(share int) string { return heldBefore(d, u.Name, share) }, since), w)...)
+	way := m.way(u, whole)
+	note("NEXT", way.text, way.style)
+	rows = append(rows, m.ratioNotes(d, now, u, w)...)
+	rows = append(rows, noted("BREAKERS", m.breakerRow(d, now, u), w)...)
+	f := &s.Failback
+	note("EVIDENCE", "none: this gateway does not measure it, so no step passes or fails by itself; WINDOW is how long the configuration wants it watched", dim)
+	note("BASELINE", "none: not measured", dim)
+	note("RETREAT", "none by itself: not measured. Breakers guard each share; < lowers it, u puts the last one back", dim)
+	note("ASKED FOR", askedFor(f), normal)
+	owner := m.th.outside(f.Owner)
+	if f.Owner == "" {
+		owner = "nobody is named"
+	}
+	note("OWNER", owner+" (may call traffic fully back; not enforced)", normal)
+	rows = append(rows, nil, styled(accent, " STEPS SO FAR, newest first"))
+	return append(rows, m.stepHistory(d, now, u, w)...)
+}
+
+// askedFor is what the configuration asks of a step.
+func askedFor(f *api.Failback) string {
+	advance := map[string]string{"manual": "each step by an operator", "plan": "steps by a plan that an operator approved", "auto": "steps by itself"}[f.Advance]
+	if advance == "" {
+		advance = "advance " + text.Visible(f.Advance)
+	}
+	s := advance + "; at least " + text.Count(uint64(max(f.MinRequests, 0))) + " requests, ok at most " + text.Percent(f.SuccessTolerance) + " below the baseline"
+	return s + ", first output p95 at most " + strconv.FormatFloat(f.FirstOutputTolerance, 'g', 3, 64) + " times it"
+}
+
+// noted is a label and its value, wrapped beside it.
+func noted(label string, value row, w int) []row {
+	const labelWidth = 11
+	var rows []row
+	lines := []row{value}
+	if value.width() > w-labelWidth-1 {
+		lines = nil
+		if len(value) == 1 {
+			lines = wrap(value[0].text, max(w-labelWidth-1, 10), value[0].style)
+		} else {
+			lines = flow(value, max(w-labelWidth-1, 10))
+		}
+	}
+	for i, l := range lines {
+		head := label
+		if i > 0 {
+			head = ""
+		}
+		rows = append(rows, row{{" " + left(head, labelWidth, ""), accent}}.join(l))
+	}
+	return rows
+}
+
+// flow breaks a row between its spans.
+func flow(r row, w int) []row {
+	var rows []row
+	var line row
+	for _, s := range r {
+		if len(line) > 0 && line.width()+width(strings.TrimRight(s.text, " ")) > w {
+			rows, line = append(rows, line), nil
+		}
+		if len(line) == 0 {
+			s.text = strings.TrimLeft(s.text, " ")
+		}
+		line = append(line, s)
+	}
+	return append(rows, line)
+}
+
+// stepTable is the table itself. Its columns go, where there is no room, from
+// the right but one; STEP, SHARE, WINDOW and VERDICT never.
+func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, steps []stepRow, w int) []row {
+	evidence := span{m.number(sources.Number{State: sources.None}, nil), dim}
+	heads := []string{"STEP", "SHARE", "WINDOW", "REQUESTS", "OK", "1ST OUTPUT P95", "NEW CLASSES", "VERDICT"}
+	grid := make([][]span, len(steps))
+	for i, r := range steps {
+		st := normal
+		if r.mark {
+			st = strong
+		}
+		share := percent(r.share)
+		if r.mark && whole.State == sources.Unknown {
+			share = "(" + share + ")"
+		}
+		cells := []span{{r.number, st}, {share, st}, {r.window, st}, {}, {}, {}, {}, {}}
+		switch {
+		case r.mark && r.number == "-" && r.share == 0:
+			cells[7] = span{"gets nothing", dim}
+		case r.mark, r.passed:
+			for j := 3; j < len(cells); j++ {
+				cells[j] = evidence
+			}
+		case r.next:
+			cells[7] = m.wayShort(u, whole)
+		}
+		grid[i] = cells
+	}
+	width0 := func(j int) int {
+		n := width(heads[j])
+		for _, cells := range grid {
+			n = max(n, width(cells[j].text))
+		}
+		return n
+	}
+	shown := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	gap := 2
+	total := func() int {
+		n := 3
+		for _, j := range shown {
+			n += width0(j) + gap
+		}
+		return n - gap
+	}
+	for len(shown) > 4 && total() > w {
+		shown = append(shown[:len(shown)-2:len(shown)-2], 7)
+	}
+	if total() > w {
+		gap = 1
+	}
+	line := func(mark string, at func(j int) span) row {
+		r := row{{mark, accent}}
+		for i, j := range shown {
+			c := at(j)
+			t := c.text
+			if i < len(shown)-1 {
+				t = left(t, width0(j), m.gl.cut) + spaces(gap)
+			}
+			r = r.add(c.style, t)
+		}
+		return r
+	}
+	rows := []row{line("   ", func(j int) span { return span{heads[j], dim} })}
+	for i := range grid {
+		mark := "   "
+		if steps[i].mark {
+			mark = " > "
+		}
+		rows = append(rows, line(mark, func(j int) span { return grid[i][j] }))
+	}
+	if len(s.Failback.Steps) == 0 {
+		rows = append(rows, styled(dim, "   no steps are configured"))
+	}
+	return rows
+}
+
+// way says what can be done next for an upstream, or why not.
+func (m *model) way(u *api.Upstream, whole sources.Number) span {
+	set, waits := m.settling[u.Name]
+	next := "next " + percent(nextStep(u.Share))
+	switch {
+	case whole.State == sources.Unknown:
+		return span{"not known: the gateway does not answer", warn}
+	case waits && set.share == u.Share:
+		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, m.now)), accent}
+	case nextStep(u.Share) < 0:
+		if b := text.Worst(u.Breakers); b != nil && text.Severity(b) > 0 {
+			return span{"its breaker comes back by itself", normal}
+		}
+		return span{"nothing to give back", dim}
+	case u.NextStep.BlockedBy != "":
+		return span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
+	case m.noWrite() == "":
+		return span{next + ": > then y", good}
+	case m.noArm() == "":
+		return span{next + ": W, > then y", normal}
+	}
+	return span{next + " (read-only here)", normal}
+}
+
+// wayShort is way for the cell of the next step.
+func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
+	way := m.way(u, whole)
+	set, waits := m.settling[u.Name]
+	switch {
+	case whole.State == sources.Unknown:
+		way.text = "next: ??"
+	case waits && set.share == u.Share:
+		way.text = "next: waits"
+	case u.NextStep.BlockedBy != "":
+		way.text = "next: not now"
+	case m.noWrite() == "":
+		way.text = "next: > then y"
+	case m.noArm() == "":
+		way.text = "next: W, > y"
+	default:
+		way.text = "next"
+	}
+	return way
+}
+
+// ratioNotes are the fallback ratio of the upstream's own requests and of the
+// models of which it is the primary.
+func (m *model) ratioNotes(d *data, now time.Time, u *api.Upstream, w int) []row {
+	if m.ask.metrics == nil {
+		return noted("FALLBACK", styled(dim, "not known: nobody keeps these numbers"), w)
+	}
+	if len(u.PrimaryOf) == 0 {
+		return noted("FALLBACK", styled(dim, "spare: no request is its own"), w)
+	}
+	n, why := d.upstreamRatio(u.Name, now)
+	rows := noted("FALLBACK", m.ratioRow(d, n, why, " of its own requests left it, 5m"), w)
+	for i, name := range u.PrimaryOf {
+		n, why := d.modelRatio(name, now)
+		label := ""
+		if i == 0 {
+			label = "BY MODEL"
+		}
+		r := row{{cutMiddle(m.th.outside(name), max(w/3, 8), m.gl.cut) + " ", normal}}
+		rows = append(rows, noted(label, r.join(m.ratioRow(d, n, why, "")), w)...)
+	}
+	return rows
+}
+
+// ratioRow is a part of the fallback ratio with why it is no value.
+func (m *model) ratioRow(d *data, n sources.Number, why, what string) row {
+	s, st := m.numberIn(n, text.Percent)
+	limit := d.limit()
+	switch {
+	case !asValue(n):
+		r := styled(st, s)
+		if why != "" {
+			r = r.add(dim, "  "+m.th.outside(why))
+		}
+		return r
+	case limit != nil && n.Value > *limit:
+		if n.State == sources.Value {
+			st = warn
+		}
+		return row{{s, st}, {what, normal}, {", over " + percentOf(*limit), st}}
+	}
+	return row{{s, st}, {what, normal}}
+}
+
+// breakerRow is each bucket in a few words.
+func (m *model) breakerRow(d *data, now time.Time, u *api.Upstream) row {
+	whole, clock := d.state.Whole(now), d.clock(now)
+	switch {
+	case whole.State == sources.Unknown:
+		return styled(warn, "??")
+	case len(u.Breakers) == 0:
+		return styled(dim, "none")
+	}
+	var r row
+	for i := range u.Breakers {
+		b := &u.Breakers[i]
+		st := [...]style{good, warn, warn, bad}[text.Severity(b)]
+		if whole.State != sources.Value && st == good {
+			st = dim
+		}
+		end := ""
+		if i < len(u.Breakers)-1 {
+			end = "  "
+		}
+		r = r.add(st, m.th.outside(b.Capability)+" "+text.Breaker(b, clock)+" for "+text.Age(clock.Sub(b.Since))+end)
+	}
+	return r
+}
+
+// stepHistory is what was done to the upstream's share, and what was refused.
+func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []row {
+	var rows []row
+	for i := range d.changes {
+		e := &d.changes[i]
+		ofShare := e.Event == text.KindStep || e.Event == "health_transition" || e.Event == text.KindCommand && (e.Action == "share" || e.Action == "state")
+		if e.Provider != u.Name || !ofShare || !shown(e) {
+			continue
+		}
+		own := *e
+		own.Provider = "" // the whole screen is about it
+		rows = append(rows, m.changeRow(&own, d.clock(now), w))
+	}
+	if len(rows) == 0 {
+		return []row{m.empty(&d.events, now, "none since this gateway started: who gave it which share, when and why")}
+	}
+	return rows
+}

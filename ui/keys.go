@@ -98,13 +98,13 @@ func rowKeys() []binding {
 		bind([]string{"k", "up"}, "k", "", "up a row, or a line").does(act(func(m *model) { m.move(-1) })),
 		bind([]string{"g", "home"}, "g", "", "to the first row; a list that was held follows the newest again").does(act(func(m *model) { m.move(-far) })),
 		bind([]string{"G", "end"}, "G", "", "to the last row").does(act(func(m *model) { m.move(far) })),
-		bind([]string{"ctrl+d", "pgdown"}, "ctrl+d", "", "down half a page").does(act(func(m *model) { m.move(m.half()) })),
-		bind([]string{"ctrl+u", "pgup"}, "ctrl+u", "", "up half a page").does(act(func(m *model) { m.move(-m.half()) })),
+		bind([]string{"ctrl+d", "pgdown"}, "ctrl+d", "", "down half a page").does(act(func(m *model) { m.page(1) })),
+		bind([]string{"ctrl+u", "pgup"}, "ctrl+u", "", "up half a page").does(act(func(m *model) { m.page(-1) })),
 		bind([]string{"enter"}, "enter", "detail", "open the row: an upstream with all its buckets, a change, a decision").at(lists).line(4).unless((*model).noRow).does(act((*model).open)),
 		bind([]string{"esc"}, "esc", "back", "one level back: clears a filter, closes what is open; never leaves").line(5).unless((*model).noBack).hidden().does(act((*model).back)),
-		bind([]string{">"}, ">", "up", "give the upstream its next share: opens a dialog").at(at(overview, detail)).line(6).unless((*model).noRaise).does(act(func(m *model) { m.step(true) })),
-		bind([]string{"<"}, "<", "down", "lower the upstream's share: opens a dialog").at(at(overview, detail)).line(7).unless((*model).noLower).does(act(func(m *model) { m.step(false) })),
-		bind([]string{"u"}, "u", "put back", "put back the last change of a share: opens a dialog").at(at(overview, detail, changes)).line(8).unless((*model).noUndo).does(act((*model).undo)),
+		bind([]string{">"}, ">", "up", "give the upstream its next share: opens a dialog").at(at(overview, detail, failback)).line(6).unless((*model).noRaise).does(act(func(m *model) { m.step(true) })),
+		bind([]string{"<"}, "<", "down", "lower the upstream's share: opens a dialog").at(at(overview, detail, failback)).line(7).unless((*model).noLower).does(act(func(m *model) { m.step(false) })),
+		bind([]string{"u"}, "u", "put back", "put back the last change of a share: opens a dialog").at(at(overview, detail, changes, failback)).line(8).unless((*model).noUndo).does(act((*model).undo)),
 		bind([]string{"W"}, "W", "arm", "arm writing for 15 minutes, or disarm").line(9).unless((*model).noArm).does(act((*model).arm)),
 	}
 }
@@ -276,6 +276,8 @@ func (m *model) helpWord(b *binding, word string) string {
 		return "go on"
 	case word == "leave" && m.o.Demo:
 		return "end demo"
+	case word == "row" && m.screen == failback:
+		return "upstream"
 	case word == "row" && m.screen != overview && m.screen != changes && m.screen != decisions:
 		return "line"
 	case word == "detail" && m.screen != overview:

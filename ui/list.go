@@ -158,9 +158,21 @@ func (m *model) move(n int) {
 			held := *d
 			l.held = &held
 		}
+	case failback:
+		m.neighbour(n)
 	default:
 		m.scroll = clamp(m.scroll+n, 0, far)
 	}
+}
+
+// page moves by half a page, down or up: rows, or lines where rows are not what
+// one scrolls through.
+func (m *model) page(way int) {
+	if m.screen == failback {
+		m.scroll = clamp(m.scroll+way*m.half(), 0, far)
+		return
+	}
+	m.move(way * m.half())
 }
 
 // rows is how many rows the list of this screen has.
@@ -190,7 +202,7 @@ func (m *model) row(us []*api.Upstream) int {
 // current is the upstream that keys act on: of the detail screen, or under the
 // cursor. It is the live one, whatever is frozen; nil if there is none.
 func (m *model) current() *api.Upstream {
-	if m.screen == detail {
+	if m.screen == detail || m.screen == failback {
 		return m.live.upstream(m.selected)
 	}
 	us, _ := m.upstreams()

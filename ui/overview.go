@@ -197,28 +197,8 @@ func (m *model) wayBack(now time.Time, w int) row {
 	}
 	u := us[m.row(us)]
 	name := m.th.outside(u.Name)
-	var why span
 	whole := d.state.Whole(now)
-	set, waits := m.settling[u.Name]
-	switch {
-	case whole.State == sources.Unknown:
-		why = span{"not known: the gateway does not answer", warn}
-	case waits && set.share == u.Share:
-		why = span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, m.now)), accent}
-	case nextStep(u.Share) < 0:
-		why = span{"nothing to give back", dim}
-		if b := text.Worst(u.Breakers); b != nil && text.Severity(b) > 0 {
-			why = span{"its breaker comes back by itself", normal}
-		}
-	case u.NextStep.BlockedBy != "":
-		why = span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
-	case m.noWrite() == "":
-		why = span{"next " + percent(nextStep(u.Share)) + ": > then y", good}
-	case m.noArm() == "":
-		why = span{"next " + percent(nextStep(u.Share)) + ": W, > then y", normal}
-	default:
-		why = span{"next " + percent(nextStep(u.Share)) + " (read-only here)", normal}
-	}
+	why := m.way(u, whole)
 	has := percent(u.Share)
 	if whole.State == sources.Unknown {
 		has = "(" + has + ")"
