@@ -38,7 +38,8 @@ type LogQuery struct {
 	// Instant evaluates a query of numbers at End alone.
 	Instant bool
 	// Unparsed, if not empty, is a query of numbers that counts the lines in the
-	// range that could not be parsed; asked with it. See LogAnswer.
+	// range that could not be parsed; asked with it, though not of the gateway's
+	// own log, which has none. See LogAnswer.
 	Unparsed string
 	// Addr is the Loki that Logcli names; empty: it names none.
 	Addr string
