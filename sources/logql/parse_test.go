@@ -1,0 +1,183 @@
+package logql
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestParse: what is read, in its canonical form.
+func TestParse(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`{a="b"}`, ``},
+		{"{ a = `b` , c!~\"d|e\" }", `{a="b", c!~"d|e"}`},
+		{`{a="b",}`, `{a="b"}`},
+		{`{a=~".+"} # all of them`, `{a=~".+"}`},
+		{`{a="b"} |= "x" or "y" != "z" |~ "r" !~ "s"`, ``},
+		{`({a="b"} |= "x")`, `{a="b"} |= "x"`},
+		{`{a="b"} | json | logfmt --strict --keep-empty`, ``},
+		{`{a="b"} | json c, d="e.f[0][\"g h\"]"`, `{a="b"} | json c="c", d="e.f[0][\"g h\"]"`},
+		{`{a="b"} | c="d" or e!="f" and g=~"h"`, `{a="b"} | (c="d" or (e!="f" and g=~"h"))`},
+		{`{a="b"} | (c="d" or e!="f") and g=~"h"`, `{a="b"} | ((c="d" or e!="f") and g=~"h")`},
+		{`{a="b"} | c="d", e="f" or g="h"`, `{a="b"} | (c="d" and (e="f" or g="h"))`},
+		{`{a="b"} | c="d" e="f"`, `{a="b"} | (c="d" and e="f")`},
+		{`{a="b"} | c=1, d==2, e!=-3, f>=1.5e3`, `{a="b"} | (c == 1 and (d == 2 and (e != -3 and f >= 1500)))`},
+		{`{a="b"} | c>1m30s and d<1d and e<=250ms`, `{a="b"} | ((c > 1m30s and d < 24h) and e <= 250ms)`},
+		{`{a="b"} | c>1KB | d<2MiB`, `{a="b"} | c > 1000B | d < 2097152B`},
+		{`{a="b"} | line_format "{{.x}} y"`, ``},
+		{`{a="b"} | label_format c=d,e="{{.f}}"`, `{a="b"} | label_format c=d, e="{{.f}}"`},
+		{`{a="b"} | drop c, d="e" | keep f, g=~"h"`, ``},
+		{`{a="b"} | rate > 5 | sum="x"`, `{a="b"} | rate > 5 | sum="x"`}, // names of functions are labels too
+		{`rate({a="b"}[5m])`, `rate({a="b"} [5m])`},
+		{`rate({a="b"}[5m] | json)`, `rate({a="b"} | json [5m])`},
+		{`rate(({a="b"} | json)[1h30m] offset 5m)`, `rate({a="b"} | json [1h30m] offset 5m)`},
+		{`rate({a="b"}[1d] offset -5m)`, `rate({a="b"} [24h] offset -5m)`},
+		{`sum(rate({a="b"}[5m])) by (c)`, `sum by (c) (rate({a="b"} [5m]))`},
+		{`sum by () (rate({a="b"}[5m]))`, ``},
+		{`topk(3, rate({a="b"}[5m])) without (c, d)`, `topk without (c, d) (3, rate({a="b"} [5m]))`},
+		{`quantile_over_time(0.99, {a="b"} | unwrap duration(c) | __error__="" [5m]) by (d)`, `quantile_over_time(0.99, {a="b"} | unwrap duration(c) | __error__="" [5m]) by (d)`},
+		{`1 + 2 * 3 ^ 2 ^ 0`, `7`},
+		{`1 > 2`, `0`},
+		{`-1`, `-1`},
+		{`vector(-1)`, `vector(-1)`},
+		{`0 / 0`, `(0 / 0)`},
+		{`1e308 * 10`, `(1e308 * 10)`},
+		{`vector(1) > bool 2 or vector(3) and on (a) vector(4)`, `((vector(1) > bool 2) or (vector(3) and on (a) vector(4)))`},
+		{`vector(1) - vector(2) - vector(3)`, `((vector(1) - vector(2)) - vector(3))`},
+		{`vector(1) / ignoring (a, b) vector(2) % 3`, `((vector(1) / ignoring (a, b) vector(2)) % 3)`},
+		{`absent_over_time({a="b"}[5m])`, `absent_over_time({a="b"} [5m])`},
+	} {
+		q, err := Parse(tt.in)
+		if err != nil {
+			t.Errorf("%s: %v", tt.in, err)
+			continue
+		}
+		want := tt.want
+		if want == "" {
+			want = tt.in
+		}
+		got := q.String()
+		for _, spaced := range []string{"[5m]"} {
+			want = strings.ReplaceAll(strings.ReplaceAll(want, " "+spaced, spaced), spaced, " "+spaced)
+		}
+		if got != want {
+			t.Errorf("%s\n got %s\nwant %s", tt.in, got, want)
+		}
+	}
+}
+
+// TestParseErrors: what is wrong, and where.
+func TestParseErrors(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{``, `parse error at line 1, col 1: syntax error: unexpected $end`},
+		{`{a="b"`, `parse error at line 1, col 7: syntax error: unexpected $end, expecting } or ,`},
+		{"{a=\"b\"}\n  |= x", `parse error at line 2, col 6: syntax error: unexpected IDENTIFIER, expecting STRING`},
+		{`{a}`, `parse error at line 1, col 3: syntax error: unexpected }, expecting = or != or =~ or !~`},
+		{`{a=b}`, `parse error at line 1, col 4: syntax error: unexpected IDENTIFIER, expecting STRING`},
+		{`{a="b"} |~ "("`, `parse error at line 1, col 12: error parsing regexp: missing closing ): ` + "`(`"},
+		{`{a=~"("}`, `parse error at line 1, col 5: error parsing regexp: missing closing ): ` + "`(`"},
+		{`{a="b"} | json | x ~ 5`, `parse error at line 1, col 20: syntax error: unexpected character '~'`},
+		{`{a="b"} | json | x =~ 5`, `parse error at line 1, col 23: syntax error: unexpected NUMBER, expecting STRING`},
+		{`{a="b"} | json | by="x"`, `parse error at line 1, col 18: syntax error: unexpected by`},
+		{`{a="b"} | unwrap x`, `parse error at line 1, col 11: syntax error: unexpected unwrap`},
+		{`{a="模"} )`, `parse error at line 1, col 9: syntax error: unexpected )`}, // columns are characters
+		{`rate({a="b"})`, `parse error at line 1, col 13: syntax error: unexpected )`},
+		{`rate({a="b"}[5x])`, `parse error at line 1, col 13: not a valid duration string: "5x"`},
+		{`rate({a="b"}[5m)`, `parse error at line 1, col 13: missing closing ']' in duration`},
+		{`{a="b} `, `parse error at line 1, col 4: literal not terminated`},
+		{`sum({a="b"})`, `parse error at line 1, col 5: syntax error: unexpected {`},
+		{`{a="b"} + 1`, `parse error at line 1, col 9: syntax error: unexpected +`},
+		{`1 + {a="b"}`, `parse error at line 1, col 5: syntax error: unexpected {`},
+		{`sum_over_time({a="b"}[5m])`, `parse error : invalid aggregation sum_over_time without unwrap`},
+		{`count_over_time({a="b"} | unwrap x [5m])`, `parse error : invalid aggregation count_over_time with unwrap`},
+		{`sum_over_time({a="b"} | unwrap x [5m]) by (c)`, `parse error : grouping not allowed for sum_over_time aggregation`},
+		{`topk(rate({a="b"}[5m]))`, `parse error : parameter required for operation topk`},
+		{`topk(0, rate({a="b"}[5m]))`, `parse error : invalid parameter (must be greater than 0) topk(0`},
+		{`sum(2, rate({a="b"}[5m]))`, `parse error : unsupported parameter for operation sum(2,`},
+		{`quantile_over_time({a="b"} | unwrap x [5m])`, `parse error : parameter required for operation quantile_over_time`},
+		{`rate(1, {a="b"}[5m])`, `parse error : parameter 1 not supported for operation rate`},
+		{`vector(1) or 1`, `parse error : unexpected literal for right leg of logical/set binary operation (or): 1.000000`},
+		{`{a="b"} | label_format c=d, c=e`, `parse error : multiple label name 'c' not allowed in a single format operation`},
+		{`{a=""}`, `parse error : ` + noMatcher},
+		{`{a!="b"}`, `parse error : ` + noMatcher},
+		{strings.Repeat("(", 500), `parse error : the query is nested too deeply`},
+	} {
+		_, err := Parse(tt.in)
+		if err == nil {
+			t.Errorf("%s: no error, want %s", tt.in, tt.want)
+			continue
+		}
+		if err.Error() != tt.want {
+			t.Errorf("%s\n got %s\nwant %s", tt.in, err, tt.want)
+		}
+		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Unsupported {
+			t.Errorf("%s: %#v, want a ParseError that is not a refusal", tt.in, err)
+		}
+	}
+}
+
+// TestRefusals: what is LogQL and not ours is refused by its name.
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct{ in, names string }{
+		{`{a="b"} | pattern "<x>"`, "| pattern"},
+		{`{a="b"} | regexp "(?P<x>.)"`, "| regexp"},
+		{`{a="b"} | unpack`, "| unpack"},
+		{`{a="b"} | decolorize`, "| decolorize"},
+		{`{a="b"} | logfmt x="y"`, "logfmt with expressions"},
+		{`{a="b"} |> "<_> x"`, "|>"},
+		{`{a="b"} !> "<_> x"`, "!>"},
+		{`{a="b"} |= ip("10.0.0.0/8")`, "ip()"},
+		{`{a="b"} | json | addr=ip("10.0.0.0/8")`, "ip()"},
+		{`{a="b"} | line_format "{{range .x}}{{end}}"`, "{{range}}"},
+		{`{a="b"} | line_format "{{define \"x\"}}{{end}}"`, "{{define}}"},
+		{`{a="b"} | line_format "{{now}}"`, "now"},
+		{`{a="b"} | label_format c="{{fromJson .x}}"`, "fromJson"},
+		{`rate_counter({a="b"} | unwrap x [5m])`, "rate_counter"},
+		{`label_replace(rate({a="b"}[5m]), "a", "b", "c", "d")`, "label_replace"},
+		{`sort(rate({a="b"}[5m]))`, "sort"},
+		{`sort_desc(rate({a="b"}[5m]))`, "sort_desc"},
+		{`approx_topk(3, rate({a="b"}[5m]))`, "approx_topk"},
+		{`vector(1) + on (a) group_left vector(2)`, "group_left"},
+		{`sum(1)`, "sum of a number"},
+	} {
+		_, err := Parse(tt.in)
+		pe, ok := errors.AsType[*ParseError](err)
+		if !ok || !pe.Unsupported || !strings.Contains(pe.Message, tt.names+" ") || !strings.HasSuffix(pe.Message, "is not supported here") {
+			t.Errorf("%s: %v, want a refusal that names %s", tt.in, err, tt.names)
+		}
+	}
+}
+
+// FuzzParse: nothing panics, and what is read reads the same when written again.
+func FuzzParse(f *testing.F) {
+	for _, r := range readRecorded(f) {
+		f.Add(r.Params["query"])
+	}
+	for _, s := range []string{
+		`sum by (a) (rate({b="c"} | logfmt --strict | d > 5m or e <= 3KiB, (f="g" h=~"i") | label_format j="{{.k | upper}}" [5m] offset -1h)) / ignoring(l) vector(-2) > bool 0`,
+		`topk(3, quantile_over_time(0.5, {a=~"b+"} | json c="d[\"e\"]" | unwrap bytes(f) | __error__="" [1w2d]) by (g)) unless 1e308 * 10 ^ vector(0/0)`,
+		"{a=`b`} |= \"c\\x00\\u00e9\" or `d` !~ \"\" | keep e, f!=\"g\" | drop __error__ # x\n| line_format `{{ if .a }}{{ end }}`",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		q, err := Parse(in)
+		if err != nil {
+			if _, ok := errors.AsType[*ParseError](err); !ok {
+				t.Fatalf("%q: %T, want a *ParseError", in, err)
+			}
+			return
+		}
+		s := q.String()
+		again, err := Parse(s)
+		if err != nil {
+			t.Fatalf("%q was written as %q, which does not parse: %v", in, s, err)
+		}
+		if s2 := again.String(); s2 != s {
+			t.Fatalf("%q: %q is written as %q again", in, s, s2)
+		}
+		if again.IsMetric() != q.IsMetric() {
+			t.Fatalf("%q and %q are not of one kind", in, s)
+		}
+	})
+}
