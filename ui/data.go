@@ -25,6 +25,7 @@ type data struct {
 	history   sources.Feed[sources.History]
 	loki      sources.Feed[sources.LogAnswer] // of its probe
 
+	seen    seen        // decisions
 	changes []api.Event // newest first
 	after   uint64      // where the next question for events goes on
 	lost    uint64      // events that had left the gateway's ring before they were seen

@@ -99,29 +99,6 @@ func (m *model) changeRows() (es []*api.Event, all int) {
 	return es, all
 }
 
-// decisionRows returns the decisions that pass the filter, newest first, and
-// how many there are.
-func (m *model) decisionRows() (ds []*api.Decision, all int) {
-	v := m.source(decisions).decisions.Value()
-	if v == nil {
-		return nil, 0
-	}
-	l := &m.lists[decisions]
-	line := func(i int) string { return decisionText(&v.Decisions[i]) }
-	if idx, ok := l.matches(len(v.Decisions), v, line); ok {
-		ds = make([]*api.Decision, len(idx))
-		for i, j := range idx {
-			ds[i] = &v.Decisions[j]
-		}
-		return ds, len(v.Decisions)
-	}
-	ds = make([]*api.Decision, len(v.Decisions))
-	for i := range v.Decisions {
-		ds[i] = &v.Decisions[i]
-	}
-	return ds, len(v.Decisions)
-}
-
 // changeText and decisionText are what a filter looks at and what is copied.
 func changeText(e *api.Event) string {
 	return e.Time.UTC().Format("2006-01-02T15:04:05Z") + " " + text.By(e) + " " + text.Event(e)
@@ -182,8 +159,8 @@ func (m *model) rows() int {
 		es, _ := m.changeRows()
 		return len(es)
 	case decisions:
-		ds, _ := m.decisionRows()
-		return len(ds)
+		ds := m.decisionRows()
+		return ds.len()
 	}
 	us, _ := m.upstreams()
 	return len(us)

@@ -43,6 +43,8 @@ type model struct {
 	filter   textinput.Model
 
 	logs    logScreen
+	words   words
+	search  search // of the decisions
 	runbook runbookScreen
 
 	dialog  *dialog
@@ -98,7 +100,7 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.askAll(), m.tick()) }
 // Update takes one message. It does no I/O.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.now = time.Now()
-	return m, m.update(msg)
+	return m, tea.Batch(m.update(msg), m.searchBeside())
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -113,7 +115,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case eventsMsg:
 		m.takeEvents(sources.Answer[api.Events](msg))
 	case decisionsMsg:
-		m.live.decisions.Take(sources.Answer[api.Decisions](msg))
+		m.takeDecisions(sources.Answer[api.Decisions](msg))
+	case searchMsg:
+		m.takeSearch(msg)
 	case metricsMsg:
 		m.takeMetrics(msg)
 	case historyMsg:

@@ -99,9 +99,9 @@ func (m *model) openChange() *api.Event {
 }
 
 func (m *model) openDecision() *api.Decision {
-	ds, _ := m.decisionRows()
-	if len(ds) == 0 {
+	ds := m.decisionRows()
+	if ds.len() == 0 {
 		return nil
 	}
-	return ds[clamp(m.lists[decisions].cursor, 0, len(ds)-1)]
+	return ds.at(clamp(m.lists[decisions].cursor, 0, ds.len()-1))
 }

@@ -109,12 +109,12 @@ func (m *model) listWindow(w, room int) []row {
 		title = append(title, span{"  ", normal}, feedAge(m, &m.live.events, m.now))
 		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
 	default:
-		ds, total := m.decisionRows()
-		shown, all = len(ds), total
-		line = func(i int) row { return m.decisionRow(ds[i], d.clock(now), w-2) }
+		ds := m.decisionRows()
+		shown, all = ds.len(), d.seen.len()
+		line = func(i int) row { return m.decisionRow(ds.at(i), d.clock(now), w-2) }
 		title = row{{" ROUTE DECISIONS", accent}}
 		if v := d.decisions.Value(); v != nil {
-			title = title.add(normal, ", newest "+text.Count(uint64(len(v.Decisions)))+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
+			title = title.add(normal, ", "+text.Count(uint64(d.seen.len()))+" held of "+text.Count(v.Total)+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
 		}
 		title = append(title, span{"  ", normal}, feedAge(m, &m.live.decisions, m.now))
 		none = m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")
@@ -126,6 +126,9 @@ func (m *model) listWindow(w, room int) []row {
 	word := ""
 	if l.filter != "" {
 		word = text.Count(uint64(shown)) + " of " + text.Count(uint64(all)) + ", filter: " + m.th.outside(l.filter)
+		if left := m.search.left(); m.screen == decisions && left > 0 {
+			word += ", " + text.Count(uint64(left)) + " not searched yet"
+		}
 	}
 	top := clamp(l.cursor-n/2, 0, max(shown-n, 0))
 	end := min(top+n, shown)
@@ -135,6 +138,8 @@ func (m *model) listWindow(w, room int) []row {
 	}
 	rows := []row{m.rule(w, word), title.apart(where, w, true, m.gl.cut)}
 	switch {
+	case shown == 0 && m.screen == decisions && l.filter != "" && m.search.left() > 0:
+		rows = append(rows, styled(dim, " none yet: still searching"))
 	case shown == 0 && all > 0:
 		rows = append(rows, styled(warn, " none of "+text.Count(uint64(all))+" matches the filter; esc clears it"))
 	case shown == 0:
@@ -360,100 +365,6 @@ func (m *model) changeBody(w int) []row {
 	}
 	add("number", strconv.FormatUint(e.Seq, 10))
 	return rows
-}
-
-func (m *model) decisionBody(w int) []row {
-	v := m.openDecision()
-	if v == nil {
-		return []row{styled(dim, " there is nothing here")}
-	}
-	out := m.th.outside
-	var rows []row
-	add := func(label, value string) {
-		if value != "" {
-			rows = append(rows, entry(label, out(value), w, normal)...)
-		}
-	}
-	add("time", v.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
-	add("request", v.RequestID)
-	add("task", v.TaskType)
-	kind := v.Endpoint
-	if v.Stream {
-		kind += ", stream"
-	}
-	add("model", v.Model+"  "+kind)
-	add("conversation", v.Conversation)
-	add("trace", v.TraceID)
-	add("status", v.WorkflowStatus+", HTTP "+strconv.Itoa(v.HTTPStatus))
-	by := v.SelectedProvider
-	if by == "" {
-		by = "nobody"
-	}
-	if v.SelectedModel != "" {
-		by += ", " + v.SelectedModel
-	}
-	if v.Substitute {
-		by += ", a substitute"
-	}
-	add("answered by", by+" (route "+v.Route+")")
-	add("reason", v.Reason)
-	add("first output", text.Milliseconds(v.FirstOutputMS))
-	add("took", text.Seconds(v.DurationMS/1000))
-	add("deadline left", text.Seconds(v.RemainingDeadlineMS/1000))
-	add("retry budget", whole0(v.RetryTokens)+" left after it")
-	if v.CostUSD != nil {
-		add("cost", "USD "+strconv.FormatFloat(*v.CostUSD, 'f', 6, 64))
-	}
-	if v.ClientRetry > 0 {
-		add("client retry", strconv.Itoa(v.ClientRetry)+": the client repeats by itself")
-	}
-	if v.Sample > 0 && v.Sample < 1 {
-		add("sampled", text.Percent(v.Sample)+" of such lines are kept")
-	}
-	rows = append(rows, nil, styled(accent, " CANDIDATES"))
-	g := [][]span{heads("PROVIDER", "WEIGHT", "SHARE", "WHAT BECAME OF IT", "MODEL")}
-	tried := make(map[string]bool)
-	for i := range v.Attempts {
-		tried[v.Attempts[i].Provider] = true
-	}
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		what, st := "its turn did not come", dim
-		switch {
-		case c.Skipped != "":
-			what, st = "skipped: "+out(c.Skipped), warn
-		case tried[c.Provider]:
-			what, st = "attempted", normal
-		}
-		g = append(g, []span{{out(c.Provider), normal}, {text.Rate(c.Weight), normal}, {percent(c.Share), normal}, {what, st}, {out(c.Model), normal}})
-	}
-	if len(v.Candidates) == 0 {
-		g = [][]span{{{"none", dim}}}
-	}
-	rows = append(rows, grid(g)...)
-	rows = append(rows, nil, styled(accent, " ATTEMPTS"))
-	g = [][]span{heads("PROVIDER", "CAPABILITY", "CLASS", "HTTP", "1ST OUTPUT", "TOOK")}
-	var below [][]row
-	for i := range v.Attempts {
-		a := &v.Attempts[i]
-		st := bad
-		if a.Class == "ok" {
-			st = good
-		}
-		d := strings.TrimSpace(a.Code + " " + a.Detail)
-		if a.UpstreamRequestID != "" {
-			d = strings.TrimSpace(d + " (its id " + a.UpstreamRequestID + ")")
-		}
-		g = append(g, []span{
-			{out(a.Provider), normal}, {out(a.Capability), normal}, {out(a.Class), st}, {strconv.Itoa(a.Status), normal},
-			{text.Milliseconds(a.FirstOutputMS), normal}, {text.Seconds(a.DurationMS / 1000), normal},
-		})
-		below = append(below, under(out(d), w))
-	}
-	if len(v.Attempts) == 0 {
-		g = [][]span{{{"none: nobody was asked", dim}}}
-	}
-	return append(rows, weave(grid(g), below)...)
 }
 
 // under is a note below a row of a grid, whole.
