@@ -3,9 +3,11 @@ package logs
 import (
 	"context"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,4 +163,39 @@ func BenchmarkOpen(b *testing.B) {
 	b.Run("killed", func(b *testing.B) { open(b, func() { _ = os.Remove(last()) }) })
 	b.Run("bare", func(b *testing.B) { open(b, func() { removeSides(b, dir) }) })
 	delete(benchStores, n)
+}
+
+// BenchmarkQuery answers the canned queries and their like over HTTP's handler.
+func BenchmarkQuery(b *testing.B) {
+	const all = `{service_name="failback"} | json `
+	for name, query := range map[string]string{
+		"first-switch": all + `| event="model_route_selected" | fallback_triggered="true"`,
+		"not-allowed":  all + `| fallback_triggered="true" | task_type=~"permission_change|payment"`,
+		"nothing":      all + `| workflow_status="incomplete"`,
+		"by-reason":    `sum by (reason) (count_over_time(` + all + `| fallback_triggered="true" [24h]))`,
+		"by-task":      `sum by (task_type) (count_over_time(` + all + `| __error__="" | fallback_triggered="true" [24h]))`,
+		"everything":   `sum by (route) (count_over_time(` + all + `| __error__="" [24h]))`,
+		"quantile":     `quantile_over_time(0.99, ` + all + `| __error__="" | unwrap first_output_ms [24h]) by (selected_provider)`,
+		"request":      all + `| request_id="req-00001234"`,
+		"filter":       `{service_name="failback"} |= "req-00001234"`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			sizes(b, func(b *testing.B, n int) {
+				h := benchStore(b, n).Handler()
+				end := benchStart + int64(n)*1e6
+				params := url.Values{"query": {query}, "limit": {"1000"}, "start": {strconv.FormatInt(benchStart, 10)}, "end": {strconv.FormatInt(end, 10)}}
+				path := "query_range"
+				if strings.Contains(query, "24h") {
+					path, params = "query", url.Values{"query": {query}, "time": {strconv.FormatInt(end, 10)}}
+				} else if name == "first-switch" {
+					params.Set("direction", "forward")
+					params.Set("limit", "1")
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					get(b, h, path, params)
+				}
+			})
+		})
+	}
 }

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,22 +36,24 @@ type api struct {
 	s       *Store
 	running chan struct{} // has an element for each query being answered
 	inside  chan struct{} // and for each being answered or waiting
+	tailing chan struct{} // has an element for each client that follows
 }
 
 // Handler serves Loki's HTTP API for reading, under the paths that a Loki has:
-// /loki/api/v1/query, query_range, labels, label/{name}/values, series and
+// /loki/api/v1/query, query_range, labels, label/{name}/values, series, tail and
 // status/buildinfo, and /ready. Errors are text, with the status that a Loki
 // gives. At most four queries are answered at the same time.
 func (s *Store) Handler() http.Handler { return newAPI(s).routes() }
 
 func newAPI(s *Store) *api {
-	return &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting)}
+	return &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting), tailing: make(chan struct{}, tails)}
 }
 
 func (a *api) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /ready", a.ready)
 	m.HandleFunc("GET /loki/api/v1/status/buildinfo", buildinfo)
+	m.HandleFunc("GET /loki/api/v1/tail", a.tail)
 	for path, answer := range map[string]func(context.Context, *request) (any, error){
 		"query":               a.query,
 		"query_range":         a.queryRange,
@@ -92,35 +93,36 @@ func (a *api) handle(answer func(context.Context, *request) (any, error)) http.H
 		}
 		defer leave()
 		data, err := answer(ctx, &request{form: r.Form, name: r.PathValue("name"), now: time.Now()})
-		var body bytes.Buffer
+		var body []byte
 		if err == nil {
-			err = encode(&body, data)
+			body, err = encode(data)
 		}
 		if err != nil {
 			fail(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		_, _ = w.Write(body.Bytes())
+		_, _ = w.Write(body)
 	})
 }
 
-// encode writes a successful answer.
-func encode(b *bytes.Buffer, data any) error {
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(struct {
-		Status string `json:"status"`
-		Data   any    `json:"data"`
-	}{"success", data})
+// encode makes a successful answer of what stands under data.
+func encode(data any) ([]byte, error) {
+	var text []byte
+	var err error
+	if m, ok := data.(json.Marshaler); ok {
+		text, err = m.MarshalJSON() // encoding/json would go through it, and copy it, again
+	} else {
+		text, err = json.Marshal(data)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if b.Len() > maxAnswer {
-		return &logql.QueryError{Status: http.StatusBadRequest, Message: fmt.Sprintf(
-			"the answer has %d bytes, at most %d are allowed: ask for less time, fewer lines or fewer series", b.Len(), maxAnswer)}
+	if len(text) > maxAnswer {
+		return nil, &logql.QueryError{Status: http.StatusBadRequest, Message: fmt.Sprintf(
+			"the answer has %d bytes, at most %d are allowed: ask for less time, fewer lines or fewer series", len(text), maxAnswer)}
 	}
-	return nil
+	return append(slices.Concat([]byte(`{"status":"success","data":`), text), '}', '\n'), nil
 }
 
 var errCrowd = errors.New("too many outstanding requests")

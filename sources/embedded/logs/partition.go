@@ -26,7 +26,7 @@ func (p *part) Select(ctx context.Context, sel logql.Selection, yield func(logql
 	if sel.Start >= sel.End {
 		return ctx.Err()
 	}
-	return p.s.selectWith(ctx, sel, p.known, 1, yield)
+	return p.s.selectWith(ctx, sel, scope{known: p.known}, 1, yield)
 }
 
 // Partitions cuts the time of sel into parts with about as many lines each.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sort"
 
 	"failback/sources/logql"
 )
@@ -22,6 +21,7 @@ const (
 type plan struct {
 	s    *Store
 	sel  logql.Selection
+	in   scope
 	need need
 
 	pending []*view // not begun yet
@@ -165,19 +165,22 @@ func (p *plan) rival(c *cursor) (ts int64, any bool) {
 // cursor returns one at v's first line, nil if there is none.
 func (p *plan) cursor(v *view) *cursor {
 	x, c := v.x, &cursor{v: v}
-	from, to := 0, len(x.ts)
+	from, to := p.in.rows(v.g, x)
 	if x.sorted {
-		from = sort.Search(len(x.ts), func(i int) bool { return x.ts[i] >= p.sel.Start })
-		to = sort.Search(len(x.ts), func(i int) bool { return x.ts[i] >= p.sel.End })
+		all := runOf(x, p.sel)
+		from, to = max(from, all.from), min(to, all.to)
 	} else {
 		c.rows = []uint32{}
-		for i, ts := range x.ts {
-			if ts >= p.sel.Start && ts < p.sel.End && v.want[x.shape[i]] {
+		for i := from; i < to; i++ {
+			if ts := x.ts[i]; ts >= p.sel.Start && ts < p.sel.End && v.want[x.shape[i]] {
 				c.rows = append(c.rows, uint32(i))
 			}
 		}
 		slices.SortStableFunc(c.rows, func(a, b uint32) int { return cmp.Compare(x.ts[a], x.ts[b]) })
-		to = len(c.rows)
+		from, to = 0, len(c.rows)
+	}
+	if from >= to {
+		return nil
 	}
 	if p.sel.Forward {
 		c.at, c.end = from-1, to

@@ -23,7 +23,38 @@ var (
 // not matter to it. Lines whose fields the index knows to fail sel.Where are
 // not read.
 func (s *Store) Select(ctx context.Context, sel logql.Selection, yield func(logql.Entry) bool) error {
-	return s.selectWith(ctx, sel, nil, min(runtime.GOMAXPROCS(0), 4), yield)
+	return s.selectWith(ctx, sel, scope{}, min(runtime.GOMAXPROCS(0), 4), yield)
+}
+
+// scope narrows a Select.
+type scope struct {
+	after, before place               // lines that arrived from after on, and before before if that is not zero
+	known         map[*segment]*index // indexes that need not be loaded
+}
+
+// place is one between two lines in order of arrival.
+type place struct {
+	number uint64 // of the segment
+	row    int
+}
+
+// rows returns which lines of a segment are in the scope: from lo to before hi.
+func (c scope) rows(g *segment, x *index) (lo, hi int) {
+	hi = len(x.ts)
+	switch {
+	case g.number < c.after.number:
+		lo = hi
+	case g.number == c.after.number:
+		lo = min(c.after.row, hi)
+	}
+	switch {
+	case c.before == place{}:
+	case g.number > c.before.number:
+		hi = lo
+	case g.number == c.before.number:
+		hi = max(lo, min(c.before.row, hi))
+	}
+	return lo, hi
 }
 
 // view is a segment as one Select sees it.
@@ -75,7 +106,7 @@ func (s *Store) letGo(vs []*view) {
 	}
 }
 
-func (s *Store) selectWith(ctx context.Context, sel logql.Selection, known map[*segment]*index, readers int, yield func(logql.Entry) bool) error {
+func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, readers int, yield func(logql.Entry) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -86,7 +117,7 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, known map[*
 	defer s.letGo(vs)
 	for _, v := range vs {
 		if v.x == nil {
-			v.x = known[v.g]
+			v.x = in.known[v.g]
 		}
 	}
 
@@ -95,7 +126,7 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, known map[*
 	defer wg.Wait()
 	defer stop()
 
-	p := &plan{s: s, sel: sel, pending: vs, work: make(chan *block, readers), blocks: make(chan *block, 2*readers), streams: map[string]logql.Labels{}}
+	p := &plan{s: s, sel: sel, in: in, pending: vs, work: make(chan *block, readers), blocks: make(chan *block, 2*readers), streams: map[string]logql.Labels{}}
 	p.need = needed(sel, s.o.Indexed)
 	var planned error
 	wg.Go(func() {

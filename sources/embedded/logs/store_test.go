@@ -643,6 +643,7 @@ func TestDeletedFiles(t *testing.T) {
 	if got := lines(t, s); len(got) != 0 {
 		t.Errorf("%d lines", len(got))
 	}
+	last := segmentsOf(s)
 	var in []string
 	for i := range 200 { // until a new segment is begun
 		in = append(in, decision(r, int64(1000+i), i))
@@ -650,6 +651,9 @@ func TestDeletedFiles(t *testing.T) {
 	store(t, s, in...)
 	if got := lines(t, s); len(got) == 0 || got[len(got)-1] != in[199] {
 		t.Errorf("%d lines", len(got))
+	}
+	if now := segmentsOf(s); slices.Max(now) <= slices.Max(last) {
+		t.Errorf("a number is used again: %v, then %v", last, now)
 	}
 }
 

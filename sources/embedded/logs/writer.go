@@ -36,6 +36,7 @@ type writer struct {
 	size   int64  // of the file with out
 	pause  time.Duration
 	failed uint64 // lines lost when the trouble with the disk began
+	last   uint64 // the highest number a segment had
 	over   bool   // the store is closed and the disk takes nothing more
 }
 
@@ -45,6 +46,7 @@ func (w *writer) resume() {
 		return
 	}
 	g := w.s.segs[len(w.s.segs)-1]
+	w.last = g.number
 	f, err := w.s.o.files(g.path)
 	if err != nil {
 		return // it stays to be read, and writing says what is wrong
@@ -187,13 +189,7 @@ func (w *writer) begin(now time.Time, n int) bool {
 
 // create begins a segment.
 func (w *writer) create() error {
-	w.s.mu.Lock()
-	number := uint64(1)
-	if n := len(w.s.segs); n > 0 {
-		number = w.s.segs[n-1].number + 1
-	}
-	w.s.mu.Unlock()
-	g := newSegment(w.s.o.Dir, number)
+	g := newSegment(w.s.o.Dir, w.last+1)
 	if err := os.MkdirAll(w.s.o.Dir, 0o750); err != nil {
 		return err
 	}
@@ -203,7 +199,7 @@ func (w *writer) create() error {
 	}
 	w.b = newBuilder(w.s.o.Indexed)
 	w.b.setStream(w.s.o.Labels)
-	w.seg, w.f, w.begun = g, f, time.Now()
+	w.seg, w.f, w.begun, w.last = g, f, time.Now(), g.number
 	w.out = appendStream(w.out[:0], w.s.o.Labels)
 	w.size = int64(len(w.out))
 	w.s.mu.Lock()
