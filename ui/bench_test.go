@@ -22,6 +22,7 @@ func crowded() (*model, api.State) {
 	ds := make([]api.Decision, 100_000)
 	for i := range ds {
 		ds[i] = some[i%len(some)]
+		ds[i].RequestID = "req-" + strconv.Itoa(len(ds)-i)
 	}
 	give(m, s, incidentEvents(), ds)
 	return m, s
@@ -51,6 +52,34 @@ func BenchmarkUpdateView(b *testing.B) {
 				s.At = now
 				gen := ask(&m.live.state, now)
 				m.Update(stateMsg{Gen: gen, Clock: sources.Clock{Sent: now, Received: now, At: now}, Value: &s})
+				_ = m.View()
+			}
+		})
+	}
+	// 411 requests a second, of which each answer brings the newest 500.
+	for _, filter := range []string{"", "99"} {
+		b.Run("answer"+filter, func(b *testing.B) {
+			m, _ := crowded()
+			m.enter(decisions)
+			m.lists[decisions].filter = filter
+			for cmd := m.searchBeside(); cmd != nil; cmd = m.searchBeside() {
+				m.Update(cmd())
+			}
+			some := decisionsOf("breaker_open")
+			ds := make([]api.Decision, 500)
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				n += 411
+				for i := range ds {
+					ds[i] = some[i%len(some)]
+					ds[i].RequestID = "new-" + strconv.Itoa(n+len(ds)-i)
+				}
+				now := time.Now()
+				gen := ask(&m.live.decisions, now)
+				b.StartTimer()
+				m.Update(decisionsMsg{Gen: gen, Clock: sources.Clock{Sent: now, Received: now, At: now}, Value: &api.Decisions{Decisions: ds, At: now}})
 				_ = m.View()
 			}
 		})

@@ -101,11 +101,11 @@ func matching(ctx context.Context, in *seen, filter string, from, to uint64) []u
 func (m *model) searchBeside() tea.Cmd {
 	s := &m.search
 	f := m.lists[decisions].filter
-	if f == "" || s.running || m.screen != decisions && m.screen != decision {
+	if f == "" || m.screen != decisions && m.screen != decision {
 		return nil
 	}
 	s.step(m.source(decisions).seen, f)
-	if s.left() == 0 {
+	if s.left() == 0 || s.running {
 		return nil
 	}
 	s.running = true

@@ -99,8 +99,11 @@ func (s *seen) meet(ds []api.Decision) (keep uint64, fresh int) {
 		}
 		n := end - 1
 		for j := i; j < len(ds) && identityOf(s.at(n)) == identityOf(&ds[j]); j++ {
-			if j == len(ds)-1 || n == s.first {
+			if j == len(ds)-1 {
 				return end, i
+			}
+			if n == s.first {
+				break // ds goes further back
 			}
 			n--
 		}
