@@ -107,7 +107,7 @@ func (r *jsonRunner) run(_ int64, line []byte) ([]byte, bool) {
 	}
 	var sc jsonScanner
 	if !sc.open(line) {
-		p.fail(errJSON, sc.err)
+		p.failParse(errJSON, sc.err)
 		return line, true
 	}
 	for pos := 0; sc.next(); pos++ {
@@ -117,7 +117,7 @@ func (r *jsonRunner) run(_ int64, line []byte) ([]byte, bool) {
 				return nil, false
 			}
 			if err != "" {
-				p.fail(errJSON, err)
+				p.failParse(errJSON, err)
 				return line, true
 			}
 			if !more {
@@ -129,7 +129,7 @@ func (r *jsonRunner) run(_ int64, line []byte) ([]byte, bool) {
 		}
 	}
 	if sc.err != "" {
-		p.fail(errJSON, sc.err)
+		p.failParse(errJSON, sc.err)
 	}
 	return line, true
 }
@@ -229,7 +229,7 @@ func (r *jsonPathRunner) run(_ int64, line []byte) ([]byte, bool) {
 	switch line[0] {
 	case '{', '[', '"':
 	default:
-		p.fail(errJSON, "")
+		p.failParse(errJSON, "")
 		return line, true
 	}
 	for i := range r.stage.paths {

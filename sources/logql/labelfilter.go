@@ -94,6 +94,8 @@ func (f *boundText) ok() bool {
 	return f.m.matchesBytes(v)
 }
 
+func (f *boundText) maybe() bool { return f.ok() }
+
 // unit is what a number filter reads a label as.
 type unit uint8
 
@@ -145,29 +147,33 @@ func (b *boundNumber) ok() bool {
 	if b.p.err != "" {
 		return true
 	}
-	f := b.f
-	switch f.unit {
-	case unitDuration:
-		d, err := time.ParseDuration(string(v))
-		if err != nil {
-			b.p.fail(errFilter, err.Error())
-			return true
-		}
-		return compare(f.op, d, f.dur)
-	case unitBytes:
-		n, err := parseBytes(string(v))
-		if err != nil {
-			b.p.fail(errFilter, err.Error())
-			return true
-		}
-		return compare(f.op, n, f.size)
-	}
-	x, err := strconv.ParseFloat(string(v), 64)
+	holds, err := b.f.holds(v)
 	if err != nil {
 		b.p.fail(errFilter, err.Error())
 		return true
 	}
-	return compare(f.op, x, f.num)
+	return holds
+}
+
+// maybe is ok without a trace: what cannot be read is judged in its turn.
+func (b *boundNumber) maybe() bool {
+	v, _ := b.p.get(b.sym)
+	holds, err := b.f.holds(v)
+	return holds || err != nil || b.p.err != ""
+}
+
+// holds compares a value.
+func (f *numberFilter) holds(v []byte) (bool, error) {
+	switch f.unit {
+	case unitDuration:
+		d, err := time.ParseDuration(string(v))
+		return err == nil && compare(f.op, d, f.dur), err
+	case unitBytes:
+		n, err := parseBytes(string(v))
+		return err == nil && compare(f.op, n, f.size), err
+	}
+	x, err := strconv.ParseFloat(string(v), 64)
+	return err == nil && compare(f.op, x, f.num), err
 }
 
 func compare[T float64 | time.Duration | uint64](op string, a, b T) bool {

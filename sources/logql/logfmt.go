@@ -42,7 +42,7 @@ func (r *logfmtRunner) run(_ int64, line []byte) ([]byte, bool) {
 	for sc.next() {
 		if sc.err != "" {
 			if r.stage.strict {
-				p.fail(errLogfmt, sc.err)
+				p.failParse(errLogfmt, sc.err)
 				return line, true
 			}
 			continue
@@ -53,7 +53,7 @@ func (r *logfmtRunner) run(_ int64, line []byte) ([]byte, bool) {
 			out, ok := unescape(p.arena, v)
 			if !ok {
 				if r.stage.strict {
-					p.fail(errLogfmt, fmt.Sprintf("logfmt syntax error at pos %d : invalid quoted value", sc.off))
+					p.failParse(errLogfmt, fmt.Sprintf("logfmt syntax error at pos %d : invalid quoted value", sc.off))
 					return line, true
 				}
 				continue

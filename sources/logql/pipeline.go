@@ -55,14 +55,15 @@ type symbol struct {
 	checks []check
 }
 
-// check is a label filter on one label.
-type check interface{ ok() bool }
+// check is a label filter on one label. maybe is false if the label surely fails
+// it.
+type check interface{ maybe() bool }
 
 // hints say what of a line has to be read. The zero value: everything.
 type hints struct {
 	required []string // if not empty, only these
 	none     bool     // no label at all
-	preserve bool     // an error in the labels is asked for, and no failure
+	preserve bool     // an error of a parser is asked for, and no failure
 }
 
 // newHints works out what a metric query reads: the labels of its stages and of
@@ -120,6 +121,7 @@ type pipeline struct {
 	twice   bool      // some label was set by a parser again in its line; not reset
 	err     string
 	details string
+	excused bool   // the error is no failure
 	arena   []byte // values of this line that are not part of it
 }
 
@@ -130,8 +132,16 @@ func newPipeline(stages []stage, h hints) *pipeline {
 }
 
 // bind makes the runners, and tells the symbols which filters follow directly
-// on the parser that sets them.
+// on the parser that sets them. With a second parser, which may set a label
+// again, nothing is certain before the end.
 func (p *pipeline) bind(stages []stage) {
+	parsers := 0
+	for _, s := range stages {
+		switch s.(type) {
+		case *jsonStage, *logfmtStage:
+			parsers++
+		}
+	}
 	parser := false
 	for _, s := range stages {
 		r := s.bind(p)
@@ -143,7 +153,7 @@ func (p *pipeline) bind(stages []stage) {
 			parser = true
 		case *lineFilter:
 		case *labelFilterStage:
-			if c, sym := singleCheck(r); parser && c != nil {
+			if c, sym := singleCheck(r); parser && parsers == 1 && c != nil {
 				sym.checks = append(sym.checks, c)
 			}
 		default:
@@ -186,7 +196,7 @@ func (p *pipeline) begin(stream Labels) {
 	p.gen++
 	p.touched = p.touched[:0]
 	p.found = 0
-	p.err, p.details = "", ""
+	p.err, p.details, p.excused = "", "", false
 	p.arena = p.arena[:0]
 }
 
@@ -273,6 +283,13 @@ func (p *pipeline) get(s *symbol) ([]byte, bool) {
 // fail notes an error; the line goes on.
 func (p *pipeline) fail(kind, details string) { p.err, p.details = kind, details }
 
+// failParse notes a parser's error. In a metric query that looks at __error__ it
+// is a label like others; all other errors make such a query fail.
+func (p *pipeline) failParse(kind, details string) {
+	p.fail(kind, details)
+	p.excused = p.hints.preserve
+}
+
 // keepBytes copies a value so that it lives as long as the line.
 func (p *pipeline) keepBytes(v []byte) []byte {
 	at := len(p.arena)
@@ -294,7 +311,7 @@ func (p *pipeline) extract(s *symbol, v []byte) (more, drop bool) {
 	s.parsed = p.gen
 	p.set(s, v)
 	for _, c := range s.checks {
-		if !c.ok() {
+		if !c.maybe() {
 			return false, true
 		}
 	}

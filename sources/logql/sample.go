@@ -123,7 +123,7 @@ func (s *sampler) take(e Entry) bool {
 	case s.e.op == "bytes_over_time" || s.e.op == "bytes_rate":
 		v = float64(len(line))
 	}
-	if p.err != "" && !s.h.preserve {
+	if p.err != "" && !p.excused {
 		if s.failed == nil {
 			s.failed = pipelineError(p.err, p.labels())
 		}
