@@ -456,7 +456,8 @@ func (q *refQuery) metric(entries []Entry, st steps) (map[string]map[int]float64
 			if q.by != nil {
 				m = groupedLabels(m, q.by, q.without)
 			}
-			if q.unwrap != "" && (q.by == nil || q.without) {
+			// A sum is grouped before it is summed, and may group by the very label.
+			if first := q.outer == "sum" && sums[q.op]; q.unwrap != "" && !first && (q.by == nil || q.without) {
 				m = groupedLabels(m, []string{q.unwrap}, true)
 			}
 			k := refLabels(m)
