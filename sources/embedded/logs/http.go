@@ -42,8 +42,9 @@ type api struct {
 // Handler serves Loki's HTTP API for reading, under the paths that a Loki has:
 // /loki/api/v1/query, query_range, labels, label/{name}/values, series, tail and
 // status/buildinfo, and /ready. Errors are text, with the status that a Loki
-// gives. At most four queries are answered at the same time.
-func (s *Store) Handler() http.Handler { return newAPI(s).routes() }
+// gives. At most four queries are answered at the same time, whichever of its
+// results they come by.
+func (s *Store) Handler() http.Handler { return s.api }
 
 func newAPI(s *Store) *api {
 	return &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting), tailing: make(chan struct{}, tails)}

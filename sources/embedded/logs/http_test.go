@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"failback/sources/logql"
 )
 
 // ask asks a handler and returns its status, type and text.
@@ -325,5 +328,28 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 	if b, err := encode([]string{"a"}); err != nil || string(b) != `{"status":"success","data":["a"]}`+"\n" {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func TestStatusOfAnError(t *testing.T) {
+	_, parse := logql.Parse("{")
+	for _, tc := range []struct {
+		err    error
+		status int
+		text   string
+	}{
+		{parse, 400, "parse error"},
+		{fmt.Errorf("reading: %w", context.DeadlineExceeded), 504, "request timed out, decrease the duration"},
+		{context.Canceled, 499, "cancelled by the client"},
+		{&logql.QueryError{Status: 422, Message: "so"}, 422, "so"},
+		{errClosed, 503, "closed"},
+		{errCrowd, 429, "too many outstanding requests"},
+		{io.ErrUnexpectedEOF, 500, "unexpected EOF"},
+	} {
+		w := httptest.NewRecorder()
+		fail(w, tc.err)
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.text) || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%v: %d %s", tc.err, w.Code, w.Body)
+		}
 	}
 }

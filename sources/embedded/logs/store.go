@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 type Store struct {
 	o     Options
 	queue *queue
+	api   http.Handler
 
 	written, lost atomic.Uint64
 	problem       atomic.Pointer[error] // of the disk, now
@@ -51,6 +53,7 @@ func Open(o Options) (*Store, error) {
 	if err := s.list(); err != nil {
 		return nil, fmt.Errorf("embedded log: %w", err)
 	}
+	s.api = newAPI(s).routes()
 	w := &writer{s: s}
 	go w.run()
 	return s, nil

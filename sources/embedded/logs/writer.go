@@ -267,6 +267,7 @@ func (w *writer) trouble(err error) {
 	w.pause = min(2*w.pause, pauseMost)
 	select {
 	case <-t.C:
+		w.s.retain(time.Now(), w.room()) // what is too old by now may make room
 	case <-w.s.closing:
 		w.over = true
 	}
