@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
 	"failback/gateway/operator/api"
@@ -209,42 +208,4 @@ func warn(all []string, text string) []string {
 
 func unanswered(at time.Time) Reading {
 	return Reading{api.Number{State: StateUnknown, At: at}, "not answered"}
-}
-
-// History asks for the last hours of the whole fallback ratio.
-func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[History] {
-	ctx, cancel := context.WithTimeout(ctx, MetricsTimeout)
-	defer cancel()
-	clock, err := p.begin(ctx)
-	if err != nil {
-		return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
-	}
-	// On whole minutes, so that the points of one answer are those of the next.
-	end := clock.At.Truncate(HistoryEvery)
-	r := promv1.Range{Start: end.Add(-HistoryRange), End: end, Step: HistoryEvery}
-	var (
-		rates    [2]map[int64]float64
-		warnings [2][]string
-		errs     [2]error
-		wg       sync.WaitGroup
-	)
-	for i, metric := range []string{requestsTotal, fallbacksTotal} {
-		wg.Go(func() {
-			rates[i], warnings[i], errs[i] = p.ranged(ctx, p.queries.rate("", metric, ""), r)
-		})
-	}
-	wg.Wait()
-	h := &History{}
-	for i, err := range errs {
-		if err != nil {
-			return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
-		}
-		for _, w := range warnings[i] {
-			h.Warnings = warn(h.Warnings, w)
-		}
-	}
-	points := joinPoints(rates[0], rates[1], r.Start, int(HistoryRange/HistoryEvery)+1)
-	h.Over = overSince(points, limit)
-	h.Spark = points[len(points)-int(SparkRange/HistoryEvery):]
-	return Answer[History]{Gen: gen, Clock: clock, Value: h}
 }

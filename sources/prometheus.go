@@ -28,6 +28,7 @@ type prom struct {
 	api     promv1.API
 	queries queries
 	period  time.Duration
+	past    past
 }
 
 func newMetrics(r *remote, s api.Source) *prom {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -282,7 +283,8 @@ func TestHistory(t *testing.T) {
 		}
 		return 0.1
 	})
-	m, _ := clients(t, serve(t, f.ServeHTTP))
+	base := serve(t, f.ServeHTTP)
+	m, _ := clients(t, base)
 	a := m.History(t.Context(), 5, some(0.02))
 	if a.Err != nil || a.Gen != 5 {
 		t.Fatal(a.Err)
@@ -304,6 +306,7 @@ func TestHistory(t *testing.T) {
 	refused(t, map[string]error{"Prometheus": m.History(t.Context(), 1, nil).Err}, RemoteShape, "answers a vector where a matrix was expected")
 
 	delete(f.results, `sum(rate(ai_fallback_triggered_total`)
+	m, _ = clients(t, base)
 	if h := m.History(t.Context(), 1, some(0.02)); h.Err != nil || h.Value.Over.State != OverUnknown || h.Value.Spark[3].State != api.StateNone {
 		t.Errorf("without fallbacks: %+v", h)
 	}
@@ -354,4 +357,105 @@ func TestLongQuestions(t *testing.T) {
 	if a := m.Query(t.Context(), 1, long); a.Err != nil || f.asked[1] != "POST /api/v1/query "+long {
 		t.Errorf("POST: %v, %.40s", a.Err, f.asked[1])
 	}
+}
+
+// rangeProm answers range queries with one request a second and what share
+// says of fallbacks, for the range that was asked for alone.
+type rangeProm struct {
+	fakeProm
+	share   func(at time.Time) float64 // negative: no sample
+	warning string
+	ranges  []string
+}
+
+func (f *rangeProm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	if r.Form.Get("step") == "" {
+		f.fakeProm.ServeHTTP(w, r)
+		return
+	}
+	unix := func(name string) int64 {
+		n, _ := strconv.ParseInt(r.Form.Get(name), 10, 64)
+		return n
+	}
+	values := [][2]any{}
+	for at := unix("start"); at <= unix("end"); at += 60 {
+		v := f.share(time.Unix(at, 0))
+		if strings.Contains(r.Form.Get("query"), requestsTotal) && v >= 0 {
+			v = 1
+		}
+		if v >= 0 {
+			values = append(values, [2]any{at, fmt.Sprint(v)})
+		}
+	}
+	f.mu.Lock()
+	f.ranges = append(f.ranges, time.Duration((unix("end")-unix("start"))*1e9).String())
+	f.mu.Unlock()
+	body := map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": []any{map[string]any{"metric": map[string]string{}, "values": values}}}}
+	if f.warning != "" {
+		body["warnings"] = []string{f.warning}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// The whole range is asked for once, and then what is new; the answer is as if
+// all of it had been asked for. What was partial, or late, is asked for again.
+func TestHistoryAsksForWhatIsNew(t *testing.T) {
+	start := time.Date(2026, 11, 30, 4, 15, 20, 0, time.UTC)
+	began := start.Add(-25 * time.Minute)
+	late := start.Add(-90 * time.Second)
+	f := &rangeProm{fakeProm: fakeProm{at: start}, share: func(at time.Time) float64 {
+		switch {
+		case at.After(late): // on its way
+			return -1
+		case at.After(began):
+			return 0.4
+		}
+		return 0
+	}}
+	base := serve(t, f.ServeHTTP)
+	m, _ := clients(t, base)
+	ask := func(name, wantRange string) *History {
+		t.Helper()
+		f.ranges = nil
+		a := m.History(t.Context(), 1, some(0.02))
+		if a.Err != nil {
+			t.Fatalf("%s: %v", name, a.Err)
+		}
+		if len(f.ranges) != 2 || f.ranges[0] != wantRange || f.ranges[1] != wantRange {
+			t.Errorf("%s: asked for %s, want %s", name, f.ranges, wantRange)
+		}
+		other, _ := clients(t, base)
+		if whole := other.History(t.Context(), 1, some(0.02)); whole.Err != nil || cmp.Diff(whole.Value, a.Value) != "" {
+			t.Errorf("%s: differs from the whole: %v %s", name, whole.Err, cmp.Diff(whole.Value, a.Value))
+		}
+		return a.Value
+	}
+	h := ask("first", "6h0m0s")
+	if last := h.Spark[29]; last.State != api.StateNone || h.Over.State != OverSince {
+		t.Errorf("before the late samples: %+v, %+v", last, h.Over)
+	}
+	late = late.Add(time.Hour)
+	f.at = f.at.Add(2 * time.Minute)
+	h = ask("two minutes on", "7m0s")
+	if last := h.Spark[29]; last.State != api.StateValue || last.Value != 0.4 {
+		t.Errorf("the late samples are missing: %+v", last)
+	}
+	for _, p := range h.Spark {
+		if p.State == api.StateNone {
+			t.Errorf("a gap at %s stays", p.At)
+		}
+	}
+	f.warning = "one store is missing"
+	f.at = f.at.Add(time.Minute)
+	ask("partial", "6m0s")
+	f.warning = ""
+	f.at = f.at.Add(time.Minute)
+	ask("after it", "7m0s")
+	f.at = f.at.Add(-10 * time.Minute)
+	ask("a clock that went back", "6h0m0s")
+	f.at = f.at.Add(7 * time.Hour)
+	late = f.at
+	ask("after a night", "6h0m0s")
 }

@@ -257,7 +257,7 @@ func TestTLSFailures(t *testing.T) {
 	m, l = clients(t, "https://localhost:"+port, "LOKI_CA_CERT_PATH", ca, "PROMETHEUS_CA_CERT_PATH", ca)
 	refused(t, both(t.Context(), m, l), RemoteTLS, "TLS: its certificate is for another name than localhost")
 
-	m, l = clients(t, s.URL, "LOKI_CA_CERT_PATH", ca, "PROMETHEUS_CA_CERT_PATH", ca)
+	m, _ = clients(t, s.URL, "LOKI_CA_CERT_PATH", ca, "PROMETHEUS_CA_CERT_PATH", ca)
 	if a := m.Query(t.Context(), 1, "time()"); a.Err != nil {
 		t.Errorf("with the CA's file: %v", a.Err)
 	}

@@ -1,0 +1,102 @@
+package sources
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+)
+
+// past keeps what earlier histories were told, since six hours of rates cost
+// Prometheus, which may be the gateway itself, half a second of work.
+type past struct {
+	mu sync.Mutex
+	// mu guards everything that follows.
+	end   time.Time // of the range that rates cover; zero: nothing is kept
+	rates historyRates
+}
+
+// historyRates are the rates of requests and of fallbacks by time in unix
+// milliseconds. They are never changed once others can see them.
+type historyRates [2]map[int64]float64
+
+// upTo returns what is kept of the range from start to end, and from when on it
+// must be asked for. The last window is asked for again: its samples may have
+// been on their way.
+func (p *past) upTo(start, end time.Time) (kept historyRates, from time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from = p.end.Add(-Window)
+	if p.end.IsZero() || p.end.After(end) || from.Before(start) {
+		return historyRates{}, start
+	}
+	return p.rates, from
+}
+
+// keep takes rates that cover the history up to end.
+func (p *past) keep(rates historyRates, end time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rates, p.end = rates, end
+}
+
+// History asks for the last hours of the whole fallback ratio: for all of them
+// once, and then for what is new.
+func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[History] {
+	ctx, cancel := context.WithTimeout(ctx, MetricsTimeout)
+	defer cancel()
+	clock, err := p.begin(ctx)
+	if err != nil {
+		return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
+	}
+	// On whole minutes, so that the points of one answer are those of the next.
+	end := clock.At.Truncate(HistoryEvery)
+	start := end.Add(-HistoryRange)
+	kept, from := p.past.upTo(start, end)
+	var (
+		fresh    historyRates
+		warnings [2][]string
+		errs     [2]error
+		wg       sync.WaitGroup
+	)
+	for i, metric := range []string{requestsTotal, fallbacksTotal} {
+		wg.Go(func() {
+			fresh[i], warnings[i], errs[i] = p.ranged(ctx, p.queries.rate("", metric, ""), promv1.Range{Start: from, End: end, Step: HistoryEvery})
+		})
+	}
+	wg.Wait()
+	h := &History{}
+	for i, err := range errs {
+		if err != nil {
+			return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
+		}
+		for _, w := range warnings[i] {
+			h.Warnings = warn(h.Warnings, w)
+		}
+	}
+	rates := joinRates(kept, fresh, start, from)
+	if len(h.Warnings) == 0 { // what was partial is asked for again
+		p.past.keep(rates, end)
+	}
+	points := joinPoints(rates[0], rates[1], start, int(HistoryRange/HistoryEvery)+1)
+	h.Over = overSince(points, limit)
+	h.Spark = points[len(points)-int(SparkRange/HistoryEvery):]
+	return Answer[History]{Gen: gen, Clock: clock, Value: h}
+}
+
+// joinRates is kept from start to before from, and fresh from there on.
+func joinRates(kept, fresh historyRates, start, from time.Time) historyRates {
+	var out historyRates
+	for i := range out {
+		out[i] = make(map[int64]float64, len(kept[i])+len(fresh[i]))
+		for at, v := range kept[i] {
+			if at >= start.UnixMilli() && at < from.UnixMilli() {
+				out[i][at] = v
+			}
+		}
+		maps.Copy(out[i], fresh[i])
+	}
+	return out
+}
