@@ -1,12 +1,14 @@
 package logs
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -46,11 +48,27 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) {
 			Message: fmt.Sprintf("max concurrent tail requests limit exceeded, count > limit (%d > %d)", tails+1, tails)})
 		return
 	}
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil { // HTTP/2, for one
+		fail(w, badf("following the log wants a websocket over HTTP/1.1: %v", err))
+		return
+	}
 	websocket.Server{
 		Handshake: func(*websocket.Config, *http.Request) error { return nil }, // who may ask was decided before
 		Handler:   func(c *websocket.Conn) { t.serve(r.Context(), c) },
-	}.ServeHTTP(w, r)
+	}.ServeHTTP(hijacked{w, conn, rw}, r)
 }
+
+// hijacked is a connection that was taken over, as the websocket server, which
+// looks through no wrapper, wants to take it over.
+type hijacked struct {
+	http.ResponseWriter
+	conn net.Conn
+	rw   *bufio.ReadWriter
+}
+
+// Hijack returns the connection.
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.conn, h.rw, nil }
 
 // tailing is one client that follows the log.
 type tailing struct {

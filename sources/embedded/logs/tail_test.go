@@ -49,9 +49,17 @@ func received(t *testing.T, c *websocket.Conn, n int) (got [][2]string) {
 	return got
 }
 
+type wrapped struct{ w http.ResponseWriter }
+
+func (w wrapped) Header() http.Header         { return w.w.Header() }
+func (w wrapped) Write(b []byte) (int, error) { return w.w.Write(b) }
+func (w wrapped) WriteHeader(status int)      { w.w.WriteHeader(status) }
+func (w wrapped) Unwrap() http.ResponseWriter { return w.w }
+
 func TestTail(t *testing.T) {
 	s := open(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20})
-	server := httptest.NewServer(s.Handler())
+	// Behind a wrapper that can only be looked through.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(wrapped{w}, r) }))
 	defer server.Close()
 	now := time.Now().UnixNano()
 	want := []string{at(now-3, `"event":"x","n":0`), at(now-2, `"event":"y","n":1`), at(now-1, `"event":"x","n":2`), at(now, `"event":"x","n":3`)}
@@ -122,12 +130,16 @@ func TestTailIsRefusedInWords(t *testing.T) {
 			t.Errorf("%v: %d %s %s", tc.params, status, kind, text)
 		}
 	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/loki/api/v1/tail?"+selector.Encode(), nil)
+	r.Header.Set("Upgrade", "websocket")
+	w := httptest.NewRecorder() // a connection that cannot be taken over
+	if h.ServeHTTP(w, r); w.Code != 400 || !strings.Contains(w.Body.String(), "HTTP/1.1") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 	for range tails {
 		a.tailing <- struct{}{}
 	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/loki/api/v1/tail?"+selector.Encode(), nil)
-	r.Header.Set("Upgrade", "websocket")
-	w := httptest.NewRecorder()
+	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != 429 || !strings.Contains(w.Body.String(), "max concurrent tail requests limit exceeded") {
 		t.Errorf("%d %s", w.Code, w.Body)
