@@ -165,6 +165,8 @@ func (m *model) rows() int {
 	us, _ := m.upstreams()
 	return len(us)
 }
+	case logs:
+		return len(m.logRows())
 
 // row is where the selected upstream is in us: 0 if it is not there.
 func (m *model) row(us []*api.Upstream) int {

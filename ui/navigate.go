@@ -11,7 +11,7 @@ func (m *model) enter(s screen) {
 }
 
 func (m *model) show(s screen) {
-	m.screen, m.scroll, m.typing = s, 0, false
+	m.screen, m.scroll, m.typing, m.logs.typing = s, 0, false, false
 	if s == ownlog {
 		m.scroll = far // the newest lines are at the end
 	}
@@ -40,6 +40,9 @@ func (m *model) already(s screen) string {
 
 // back goes one level back: a filter first, then the screen.
 func (m *model) back() {
+	if m.screen == logs && m.logBack() {
+		return
+	}
 	if l := &m.lists[m.screen]; l.filter != "" {
 		m.filter.SetValue("")
 		m.filtered()

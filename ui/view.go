@@ -76,6 +76,11 @@ func (m *model) frame() ([]row, *position) {
 		last, x = m.filterLine(w)
 		cur = &position{x, h - 1}
 	}
+	if m.logs.typing {
+		var x int
+		last, x = m.logQueryLine(w)
+		cur = &position{x, h - 1}
+	}
 	rows = append(rows, m.helpLine(w), last)
 	switch {
 	case m.leaving != nil:

@@ -1,0 +1,286 @@
+package ui
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// logsWindow is the log screen: the queries that are offered with what the one
+// under the cursor means, or the answer with its query.
+func (m *model) logsWindow(w, room int) []row {
+	list := &m.lists[logs]
+	word := ""
+	if s := m.logs.shown; s != nil && list.filter != "" {
+		word = text.Count(uint64(len(m.logRows()))) + " of " + text.Count(uint64(len(s.rows))) + ", filter: " + m.th.outside(list.filter)
+	}
+	rows := []row{m.rule(w, word)}
+	if m.logs.reading && m.logs.asked != nil {
+		return append(rows, m.readingRows(w, room-1)...)
+	}
+	return append(rows, m.pickingRows(w, room-1)...)
+}
+
+// pickingRows are the queries, what the one under the cursor means, and the
+// beginning of the last answer.
+func (m *model) pickingRows(w, room int) []row {
+	l := &m.logs
+	qs := m.offered()
+	l.cursor = clamp(l.cursor, 0, len(qs)-1)
+	q := qs[l.cursor]
+
+	title := row{{" LOGS", accent}}
+	if m.ask.logs != nil {
+		title = title.add(normal, " of "+m.th.outside(sourceName(m.ask.logs.Addr())))
+	}
+	title = title.add(dim, "  "+m.chosenText(&q))
+	n := min(len(qs), max(room*2/5, 1))
+	top := clamp(l.cursor-n/2, 0, len(qs)-n)
+	var where row
+	if n < len(qs) {
+		where = plain(strconv.Itoa(top+1) + "-" + strconv.Itoa(top+n) + " of " + strconv.Itoa(len(qs)) + " ")
+	}
+	rows := []row{title.apart(where, w, true, m.gl.cut)}
+	for i := top; i < top+n; i++ {
+		mark, st := span{"  ", normal}, normal
+		if i == l.cursor {
+			mark, st = span{" >", accent}, strong
+		}
+		what := qs[i].Title
+		if qs[i].Name == ownName && l.own != "" {
+			what = m.th.outside(l.own)
+		}
+		rows = append(rows, row{mark, {" " + left(qs[i].Name, 13, ""), st}, {what, normal}})
+	}
+	rest := room - len(rows)
+	about := m.aboutQuery(&q, w)
+	if l.asked == nil && l.cancel == nil {
+		about = append(about, nil)
+		about = append(about, wrap(" nothing was asked yet: enter runs the query under the cursor, i types one of your own; no query changes traffic", w, dim)...)
+	}
+	if len(about) > rest {
+		about = about[:max(rest, 0)]
+	}
+	rows = append(rows, about...)
+	if rest -= len(about); rest < 3 || l.asked == nil {
+		return rows
+	}
+	head := row{{" ANSWER", accent}, {" to " + l.asked.Name, normal}}
+	head = head.join(m.answerAge())
+	rows = append(rows, m.rule(w, ""), head.add(dim, "  tab goes there"))
+	return append(rows, m.answerRows(w, rest-2, false)...)
+}
+
+// aboutQuery is what a query asks and what its answer means.
+func (m *model) aboutQuery(q *logQuestion, w int) []row {
+	var rows []row
+	if q.q.Query != "" {
+		rows = append(rows, entry("query", m.th.outside(q.q.Query), w, normal)...)
+		rows = append(rows, entry("range", logTimes(q.q), w, dim)...)
+	} else {
+		rows = append(rows, entry("query", "none yet: i types one", w, dim)...)
+	}
+	if q.Means != "" {
+		rows = append(rows, entry("an answer means", q.Means, w, normal)...)
+		rows = append(rows, entry("none means", q.None, w, normal)...)
+	}
+	if q.Runbook != "" {
+		rows = append(rows, entry("runbook", q.Runbook, w, dim)...)
+	}
+	return rows
+}
+
+// chosenText is how a query would be asked.
+func (m *model) chosenText(q *logQuestion) string {
+	s := "range " + text.LogSpan(q.q)
+	if m.logs.over == 0 {
+		s += " (its own)"
+	}
+	return s + ", " + shapeText(q.q)
+}
+
+// shapeText is what an answer is asked for as.
+func shapeText(q sources.LogQuery) string {
+	if q.Instant {
+		return "one number for all of it"
+	}
+	end := "newest first"
+	if q.Forward {
+		end = "oldest first"
+	}
+	if q.Step > 0 {
+		return "a number every " + text.Span(q.Step) + ", " + end
+	}
+	return end + ", limit " + strconv.Itoa(q.Limit)
+}
+
+// answerAge is how old the answer is, or what is awaited.
+func (m *model) answerAge() row {
+	l := &m.logs
+	_, now := m.d()
+	switch {
+	case l.cancel != nil:
+		return row{{"  asking " + text.Age(sources.Elapsed(l.askedAt, m.now)), warn}}
+	case l.err != nil:
+		return row{{"  " + text.Age(sources.Elapsed(l.errAt, now)) + " ago", dim}}
+	case l.shown != nil:
+		return row{{"  " + text.Age(sources.Elapsed(l.shown.at, now)) + " old", dim}}
+	}
+	return nil
+}
+
+// readingRows are the answer under its query.
+func (m *model) readingRows(w, room int) []row {
+	l := &m.logs
+	title := row{{" " + l.asked.Name, accent}, {": " + l.asked.Title, normal}}.join(m.answerAge())
+	query := entry("query", m.th.outside(l.asked.q.Query), w, normal)
+	times := entry("range", logTimes(l.asked.q)+", "+shapeText(l.asked.q), w, dim)
+	// The answer keeps a third of the room, the query has what it needs.
+	most := max(room-1-max(room/3, 3), 1)
+	if most < 3 && len(times) > 1 {
+		times = times[:1]
+	}
+	if n := max(most-len(times), 1); len(query) > n {
+		query = query[:n]
+		last := query[n-1].pad(w)
+		query[n-1] = last.fit(w-width(m.gl.cut), "").add(warn, m.gl.cut)
+	}
+	rows := append(query, times...)
+	rest := room - 1 - len(rows)
+	answer := m.answerRows(w, rest, true)
+	var where row
+	if idx := m.logRows(); len(idx) > 0 {
+		where = plain(strconv.Itoa(clamp(m.lists[logs].cursor, 0, len(idx)-1)+1) + " of " + text.Count(uint64(len(idx))) + " ")
+	}
+	return append(append([]row{title.apart(where, w, true, m.gl.cut)}, rows...), answer...)
+}
+
+// answerRows are an answer in n rows: what must be known of it, then what is in
+// it, around the cursor if it is there.
+func (m *model) answerRows(w, n int, cursor bool) []row {
+	if n <= 0 {
+		return nil
+	}
+	l := &m.logs
+	var rows []row
+	say := func(st style, s string) {
+		for _, r := range wrap(s, max(w-2, 10), st) {
+			rows = append(rows, plain(" ").join(r))
+		}
+	}
+	switch {
+	case l.cancel != nil:
+		say(warn, "asking for "+text.Age(sources.Elapsed(l.askedAt, m.now))+"; esc gives it up")
+	case l.err != nil:
+		return m.refusedRows(w, n)
+	case l.shown == nil:
+		say(dim, "given up; r asks again")
+	}
+	s := l.shown
+	if s == nil {
+		return cutRows(rows, n)
+	}
+	a := s.answer
+	idx := m.logRows()
+	if s.question.Alarm && !a.Empty() {
+		say(bad, "MUST BE EMPTY: each of these was answered against policy")
+	}
+	for i, note := range text.LogNotes(a) {
+		st := warn
+		if i == 0 && a.Empty() {
+			st = normal
+			if s.question.None != "" {
+				note += ": " + s.question.None
+			}
+		}
+		say(st, m.th.outside(note))
+	}
+	if !a.Empty() && !a.CutOff && n > 6 {
+		total := text.Count(uint64(len(a.Rows))) + " lines"
+		if len(a.Rows) == 0 {
+			total = text.Count(uint64(len(s.rows))) + " numbers"
+		}
+		if a.SearchedBytes >= 0 {
+			total += ", searched " + text.Bytes(a.SearchedBytes)
+		}
+		say(dim, total)
+	}
+	if len(s.rows) > 0 && len(rows) > max(n/2, 1) {
+		rows = cutRows(rows, max(n/2, 1))
+	}
+	if s.head != "" && n-len(rows) > 1 {
+		rows = append(rows, styled(dim, "   "+m.th.outside(s.head)))
+	}
+	if len(idx) == 0 && len(s.rows) > 0 {
+		say(warn, "none of "+text.Count(uint64(len(s.rows)))+" matches the filter; esc clears it")
+	}
+	rows = cutRows(rows, n)
+	fits := n - len(rows)
+	at := clamp(m.lists[logs].cursor, 0, max(len(idx)-1, 0))
+	top := clamp(at-fits/2, 0, max(len(idx)-fits, 0))
+	for i := top; i < min(top+fits, len(idx)); i++ {
+		mark := span{"   ", normal}
+		if cursor && i == at {
+			mark = span{" > ", accent}
+		}
+		rows = append(rows, append(row{mark}, m.logRow(&s.rows[idx[i]])...))
+	}
+	return rows
+}
+
+func cutRows(rows []row, n int) []row { return rows[:min(len(rows), n)] }
+
+// logRow is one row of an answer.
+func (m *model) logRow(r *logRow) row {
+	st := [...]style{text.Calm: normal, text.Notable: warn, text.Grave: bad}[r.weight]
+	if r.at.IsZero() {
+		return styled(st, m.th.outside(r.text))
+	}
+	d, now := m.d()
+	clock := d.clock(now).UTC()
+	form := "15:04:05.000Z"
+	if r.at.YearDay() != clock.YearDay() || r.at.Year() != clock.Year() {
+		form = "01-02 15:04:05Z"
+	}
+	return row{{r.at.Format(form) + "  ", dim}, {m.th.outside(r.text), st}}
+}
+
+// refusedRows say why there is no answer, and where in the query if that is
+// known.
+func (m *model) refusedRows(w, n int) []row {
+	l := &m.logs
+	message := sources.Why(l.err)
+	if e, ok := errors.AsType[*sources.RemoteError](l.err); ok && e.Message != "" && e.Kind == sources.RemoteQuery {
+		message = e.Message
+	}
+	var rows []row
+	for i, line := range text.VisibleLines(strings.TrimSpace("NO ANSWER: " + message)) {
+		st := normal
+		if i == 0 {
+			st = bad
+		}
+		for _, r := range wrap(m.th.outside(line), max(w-2, 10), st) {
+			rows = append(rows, plain(" ").join(r))
+		}
+	}
+	if line, before, ok := text.Mark(l.asked.q.Query, message); ok {
+		s := m.th.outside(line)
+		at := width(m.th.outside(before))
+		// What is around the place, if not all of the line fits.
+		from := max(at-(w-4)*2/3, 0)
+		marked := row{{s, normal}}.window(from, from+w-3)
+		rows = append(cutRows(rows, max(n-2, 1)), plain("  ").join(marked), row{{"  " + spaces(at-from), normal}, {"^", bad}})
+	}
+	return cutRows(rows, n)
+}
+
+// logQueryLine is the own query while it is typed, and where its cursor is.
+func (m *model) logQueryLine(w int) (row, int) {
+	const head = " LogQL: "
+	shown, at := fieldView(m.logs.field, w-len(head)-14, m.th)
+	r := row{{head, accent}, {shown, normal}}
+	return r.apart(styled(dim, "enter runs "), w, false, m.gl.cut), len(head) + at
+}
