@@ -52,6 +52,9 @@ var arrows = map[string][]string{
 	"ui":                       {"gateway/operator/api", "runbooks", "sources", "ui/text"},
 	"ui/text":                  {"gateway/operator/api", "sources"},
 
+	// Measures the built program from outside.
+	"bench": {},
+
 	// For tests alone; see helpers.
 	"e2e":                     {},
 	"gateway/internal/memnet": {},
