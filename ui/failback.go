@@ -74,6 +74,7 @@ type stepRow struct {
 	window string
 	mark   bool // in force
 	passed bool
+	held   bool // known to have been in force
 	next   bool
 }
 
@@ -97,6 +98,7 @@ func stepRows(f *api.Failback, u *api.Upstream, held func(share int) string, sin
 			r.mark, in = true, true
 			r.window += " held " + since
 		case r.passed && h != "":
+			r.held = true
 			r.window += " held " + h
 		}
 		rows = append(rows, r)
@@ -150,8 +152,8 @@ func (m *model) failbackBody(w int) []row {
 		since = "??"
 	}
 	rows = append(rows, m.stepTable(s, u, whole, stepRows(&s.Failback, u, func(share int) string { return heldBefore(d, u.Name, share) }, since), w)...)
-	way := m.way(u, whole)
-	note("NEXT", way.text, way.style)
+	way := m.way(u, whole, now)
+	note("NEXT", strings.TrimPrefix(way.text, "next "), way.style)
 	rows = append(rows, m.ratioNotes(d, now, u, w)...)
 	rows = append(rows, noted("BREAKERS", m.breakerRow(d, now, u), w)...)
 	f := &s.Failback
@@ -236,7 +238,7 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 		switch {
 		case r.mark && r.number == "-" && r.share == 0:
 			cells[7] = span{"gets nothing", dim}
-		case r.mark, r.passed:
+		case r.mark, r.passed && (r.held || u.Share < 100):
 			for j := 3; j < len(cells); j++ {
 				cells[j] = evidence
 			}
@@ -294,14 +296,14 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 }
 
 // way says what can be done next for an upstream, or why not.
-func (m *model) way(u *api.Upstream, whole sources.Number) span {
+func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 	set, waits := m.settling[u.Name]
 	next := "next " + percent(nextStep(u.Share))
 	switch {
 	case whole.State == sources.Unknown:
 		return span{"not known: the gateway does not answer", warn}
 	case waits && set.share == u.Share:
-		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, m.now)), accent}
+		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, now)), accent}
 	case nextStep(u.Share) < 0:
 		if b := text.Worst(u.Breakers); b != nil && text.Severity(b) > 0 {
 			return span{"its breaker comes back by itself", normal}
@@ -319,7 +321,7 @@ func (m *model) way(u *api.Upstream, whole sources.Number) span {
 
 // wayShort is way for the cell of the next step.
 func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
-	way := m.way(u, whole)
+	way := m.way(u, whole, m.now) // its times are left out
 	set, waits := m.settling[u.Name]
 	switch {
 	case whole.State == sources.Unknown:
@@ -348,7 +350,7 @@ func (m *model) ratioNotes(d *data, now time.Time, u *api.Upstream, w int) []row
 		return noted("FALLBACK", styled(dim, "spare: no request is its own"), w)
 	}
 	n, why := d.upstreamRatio(u.Name, now)
-	rows := noted("FALLBACK", m.ratioRow(d, n, why, " of its own requests left it, 5m"), w)
+	rows := noted("FALLBACK", m.ratioRow(n, why, " of its own requests left it, 5m"), w)
 	for i, name := range u.PrimaryOf {
 		n, why := d.modelRatio(name, now)
 		label := ""
@@ -356,29 +358,44 @@ func (m *model) ratioNotes(d *data, now time.Time, u *api.Upstream, w int) []row
 			label = "BY MODEL"
 		}
 		r := row{{cutMiddle(m.th.outside(name), max(w/3, 8), m.gl.cut) + " ", normal}}
-		rows = append(rows, noted(label, r.join(m.ratioRow(d, n, why, "")), w)...)
+		rows = append(rows, noted(label, r.join(m.ratioRow(n, why, "")), w)...)
 	}
 	return rows
 }
 
-// ratioRow is a part of the fallback ratio with why it is no value.
-func (m *model) ratioRow(d *data, n sources.Number, why, what string) row {
-	s, st := m.numberIn(n, text.Percent)
-	limit := d.limit()
-	switch {
-	case !asValue(n):
-		r := styled(st, s)
-		if why != "" {
-			r = r.add(dim, "  "+m.th.outside(why))
-		}
-		return r
-	case limit != nil && n.Value > *limit:
-		if n.State == sources.Value {
-			st = warn
-		}
-		return row{{s, st}, {what, normal}, {", over " + percentOf(*limit), st}}
+// ratioEntries are the same for the detail screen.
+func (m *model) ratioEntries(d *data, now time.Time, u *api.Upstream, w int) []row {
+	if m.ask.metrics == nil || len(u.PrimaryOf) == 0 {
+		return nil
 	}
-	return row{{s, st}, {what, normal}}
+	line := func(label string, r row) []row {
+		return []row{row{{" " + left(label, labelWidth, ""), dim}}.join(r).fit(w, m.gl.cut)}
+	}
+	n, why := d.upstreamRatio(u.Name, now)
+	rows := line("fallback", m.ratioRow(n, why, " of its own requests left it, 5m"))
+	for i, name := range u.PrimaryOf {
+		n, why := d.modelRatio(name, now)
+		label := ""
+		if i == 0 {
+			label = "by model"
+		}
+		rows = append(rows, line(label, row{{m.th.outside(name) + " ", normal}}.join(m.ratioRow(n, why, " of all its requests")))...)
+	}
+	return rows
+}
+
+// ratioRow is a part of the fallback ratio, or why it is no value. The limit is
+// the whole one's: a part has none.
+func (m *model) ratioRow(n sources.Number, why, what string) row {
+	s, st := m.numberIn(n, text.Percent)
+	r := styled(st, s)
+	switch {
+	case asValue(n):
+		return r.add(normal, what)
+	case why != "":
+		return r.add(dim, "  "+m.th.outside(why))
+	}
+	return r
 }
 
 // breakerRow is each bucket in a few words.
@@ -409,15 +426,22 @@ func (m *model) breakerRow(d *data, now time.Time, u *api.Upstream) row {
 // stepHistory is what was done to the upstream's share, and what was refused.
 func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []row {
 	var rows []row
+	told := u.StateBy == "auto" || u.StateBy == ""
 	for i := range d.changes {
 		e := &d.changes[i]
 		ofShare := e.Event == text.KindStep || e.Event == "health_transition" || e.Event == text.KindCommand && (e.Action == "share" || e.Action == "state")
 		if e.Provider != u.Name || !ofShare || !shown(e) {
 			continue
 		}
+		told = told || e.Revision == u.Revision
 		own := *e
 		own.Provider = "" // the whole screen is about it
 		rows = append(rows, m.changeRow(&own, d.clock(now), w))
+	}
+	if !told {
+		// From before the gateway started: its state tells the last step still.
+		last := api.Event{Event: text.KindStep, Time: u.Since, To: strconv.Itoa(u.Share), By: u.StateBy, Why: u.StateWhy, Revision: u.Revision}
+		rows = append([]row{m.changeRow(&last, d.clock(now), w)}, rows...)
 	}
 	if len(rows) == 0 {
 		return []row{m.empty(&d.events, now, "none since this gateway started: who gave it which share, when and why")}

@@ -12,87 +12,96 @@ import (
 )
 
 // vital is what the strip says of one source, in fewer and fewer words.
-type vital struct {
-	tries []row
-	at    int
-	well  bool
+type vital []saying
+
+// saying is one way to say it; cost is what it leaves out, as a weight.
+type saying struct {
+	row  row
+	cost int
 }
 
-func (v *vital) row() row { return v.tries[v.at] }
-
-func (v *vital) shorten() bool {
-	if v.at == len(v.tries)-1 {
-		return false
-	}
-	v.at++
-	return true
-}
+// What a saying leaves out.
+const (
+	all     = 0
+	some    = 1  // a word or two
+	why     = 8  // the reason
+	state   = 20 // all but that something is wrong, or right
+	unheard = 60 // the source itself
+	illness = 40 // more, if that source is not well
+)
 
 // freshness says of each source whether its numbers can be trusted. It is
 // never frozen.
 func (m *model) freshness(w int) row {
-	vs := []*vital{m.gatewayVital(w)}
+	vs := []vital{m.gatewayVital(w)}
 	if m.ask.metrics != nil {
 		vs = append(vs, m.promVital(), m.lokiVital())
 	}
-	prefix := row{{" fresh: ", dim}}
+	r := row{{" fresh: ", dim}}
 	if w < narrow {
-		prefix = plain(" ")
+		r = plain(" ")
 	}
-	line := func() row {
-		r := prefix
-		for i, v := range vs {
-			if v.row() == nil {
-				continue
-			}
-			if i > 0 {
-				r = r.add(dim, " | ")
-			}
-			r = r.join(v.row())
+	for i, s := range cheapest(vs, w-r.width()+len(between)) {
+		if s.row == nil {
+			continue
 		}
-		return r
-	}
-	for line().width() > w {
-		if !shortenOne(vs) {
-			break
+		if i > 0 {
+			r = r.add(dim, between)
 		}
+		r = r.join(s.row)
 	}
-	return line()
+	return r
 }
 
-// shortenOne takes words from the source that needs them least: one that is
-// well, else the one that has most left, the gateway last.
-func shortenOne(vs []*vital) bool {
-	for i := len(vs) - 1; i >= 0; i-- {
-		if v := vs[i]; v.well && v.at < len(v.tries)-2 && v.shorten() {
-			return true
+const between = " | "
+
+// cheapest is how to say all of vs in w columns and leave out least, or as
+// little as there is to say where even that has no room.
+func cheapest(vs []vital, w int) []saying {
+	if len(vs) == 0 {
+		return nil
+	}
+	var best []saying
+	least := -1
+	for i := range vs[0] {
+		s := vs[0][i]
+		rest := cheapest(vs[1:], w-s.width())
+		total, cost := s.width(), s.cost
+		for _, r := range rest {
+			total += r.width()
+			cost += r.cost
+		}
+		if total > w {
+			cost += 1000 + total
+		}
+		if least < 0 || cost < least {
+			best, least = append([]saying{s}, rest...), cost
 		}
 	}
-	var most *vital
-	for i := len(vs) - 1; i >= 0; i-- {
-		left := func(v *vital) int { return len(v.tries) - 1 - v.at }
-		if v := vs[i]; left(v) > 0 && (most == nil || left(v) > left(most)) {
-			most = v
-		}
+	return best
+}
+
+// width is with what stands before it.
+func (s saying) width() int {
+	if s.row == nil {
+		return 0
 	}
-	return most != nil && most.shorten()
+	return s.row.width() + len(between)
 }
 
 // silent is what is said of a source that does not answer.
 func (m *model) silent(name string, silence time.Duration, err error, lastGood string) vital {
 	head := row{{name + " ", normal}, {"NO ANSWER " + text.Age(silence), bad}}
-	v := vital{}
-	if err != nil {
-		why := m.th.outside(sources.Why(err))
-		v.tries = []row{head.add(normal, ": "+why+", "+lastGood), head.add(normal, ": "+why)}
-		if e, ok := errors.AsType[*sources.RemoteError](err); ok && e.Status != 0 {
-			v.tries = append(v.tries, head.add(normal, ": "+strconv.Itoa(e.Status)+", "+lastGood), head.add(normal, " ("+strconv.Itoa(e.Status)+")"))
-		}
-	} else {
-		v.tries = []row{head.add(normal, ", "+lastGood)}
+	if err == nil {
+		return vital{{head.add(normal, ", "+lastGood), all}, {head, some}}
 	}
-	v.tries = append(v.tries, head)
-	return v
+	because := m.th.outside(sources.Why(err))
+	v := vital{{head.add(normal, ": "+because+", "+lastGood), all}, {head.add(normal, ": "+because), some}}
+	if e, ok := errors.AsType[*sources.RemoteError](err); ok && e.Status != 0 {
+		status := strconv.Itoa(e.Status)
+		v = append(v, saying{head.add(normal, ": "+status+", "+lastGood), 2 * some}, saying{head.add(normal, " ("+status+")"), 3 * some})
+	}
+	return append(v, saying{head, why})
 }
 
 func lastGood(at, now time.Time) string {
@@ -102,28 +111,27 @@ func lastGood(at, now time.Time) string {
 	return "last good " + text.Clock(at, now)
 }
 
-func (m *model) gatewayVital(w int) *vital {
+func (m *model) gatewayVital(w int) vital {
 	f, now := &m.live.state, m.now
+	name := row{{"gateway ", normal}}
 	switch {
 	case f.Failing(now):
-		v := m.silent("gateway", f.Silence(now), f.Err(), lastGood(f.Clock().At, m.live.clock(now)))
-		return &v
+		return m.silent("gateway", f.Silence(now), f.Err(), lastGood(f.Clock().At, m.live.clock(now)))
 	case f.Value() == nil:
-		r := row{{"gateway ", normal}, {"... " + text.Age(f.Silence(now)), dim}}
-		return &vital{tries: []row{r.add(dim, ", asking "+m.th.outside(m.o.Client.Target())), r}}
+		r := name.add(dim, "... "+text.Age(f.Silence(now)))
+		return vital{{r.add(dim, ", asking "+m.th.outside(m.o.Client.Target())), all}, {r, some}}
 	}
 	n := f.Whole(now)
-	r := row{{"gateway ", normal}, {text.Age(n.Age), normal}, {" ok", good}}
-	if n.State != sources.Value {
-		r = row{{"gateway ", normal}, {text.Age(n.Age) + " old", dim}}
+	r := name.add(dim, text.Age(n.Age)+" old")
+	if n.State == sources.Value {
+		r = name.add(normal, text.Age(n.Age)).add(good, " ok")
 	}
-	v := &vital{well: n.State == sources.Value, tries: []row{r}}
-	if m.ask.metrics == nil && w >= narrow && v.well {
-		v.tries = []row{r.add(dim, " (every "+text.Age(sources.GatewayEvery)+")"), r}
+	v := vital{{r, all}}
+	if m.ask.metrics == nil && w >= narrow && n.State == sources.Value {
+		v = vital{{r.add(dim, " (every "+text.Age(sources.GatewayEvery)+")"), all}, {r, some}}
 	}
 	if skew := skewText(f.Clock(), "the gateway's clock is ", " this host's"); skew != "" {
-		v.well = false
-		v.tries = []row{r.add(warn, "  "+skew), r.add(warn, ", "+skewText(f.Clock(), "clock ", " ours")), r}
+		v = vital{{r.add(warn, "  "+skew), all}, {r.add(warn, ", "+skewText(f.Clock(), "clock ", " ours")), some}, {r, why}}
 	}
 	return v
 }
@@ -142,72 +150,71 @@ func skewText(c sources.Clock, whose, host string) string {
 	return whose + text.Age(skew.Abs()) + way + host
 }
 
-func (m *model) promVital() *vital {
+func (m *model) promVital() vital {
 	f, now := &m.live.metrics, m.now
 	own := m.ask.metrics.Addr() == ""
-	switch v := f.Value(); {
+	v := f.Value()
+	name := row{{"prom ", normal}}
+	switch {
 	case own && m.ask.from.Prometheus.Error != "":
-		return m.offVital("prom", m.ask.from.Prometheus.Error)
+		return m.off("prom", m.ask.from.Prometheus.Error)
 	case f.Failing(now):
-		return m.silentVital("prom", f.Silence(now), f.Err(), f.Clock())
+		return m.silentSource("prom", f.Silence(now), f.Err(), f.Clock())
 	case v == nil:
-		return waitingVital("prom", f.Silence(now))
+		return waiting("prom", f.Silence(now))
 	case v.Sampled.IsZero():
-		r := row{{"prom ", normal}}
-		return &vital{tries: []row{r.add(warn, "answers, has no series of this gateway"), r.add(warn, "has no series"), r.add(warn, "none"), nil}}
+		return ill(name.add(warn, "answers, has no series of this gateway"), name.add(warn, "has no series"), name.add(warn, "none"))
 	}
-	value := f.Value()
-	n := f.Number(api.Number{State: api.StateValue, At: value.Sampled}, now)
-	r := row{{"prom ", normal}}
+	n := f.Number(api.Number{State: api.StateValue, At: v.Sampled}, now)
+	age := text.Age(n.Age)
 	if n.State != sources.Value {
-		age := text.Age(n.Age)
-		return &vital{tries: []row{r.add(warn, "answers, newest sample "+age+" old"), r.add(warn, "samples "+age+" old"), r.add(warn, age+" old"), nil}}
+		return ill(name.add(warn, "answers, newest sample "+age+" old"), name.add(warn, "samples "+age+" old"), name.add(warn, age+" old"))
 	}
-	r = r.add(normal, text.Age(n.Age)).add(good, " ok")
-	every := r.add(dim, " (every "+text.Age(f.Period)+")")
-	v := &vital{well: true, tries: []row{every, r, {{"prom ", normal}, {"ok", good}}, nil}}
+	r := name.add(normal, age).add(good, " ok")
 	var notes []string
-	if !own {
-		if s := skewText(f.Clock(), "its clock is ", " this host's"); s != "" {
-			notes = append(notes, s)
-		}
-	}
-	warnings := value.Warnings
+	short := "partial"
+	warnings := v.Warnings
 	if h := m.live.history.Value(); h != nil && len(warnings) == 0 {
 		warnings = h.Warnings
 	}
-	short := "clock off"
 	if len(warnings) > 0 {
-		notes, short = append(notes, partialText(m, warnings)), "partial"
+		notes = append(notes, m.partial(warnings))
+	}
+	if s := skewText(f.Clock(), "its clock is ", " this host's"); s != "" && !own { // its own is said of the gateway
+		if len(notes) == 0 {
+			short = "clock off"
+		}
+		notes = append(notes, s)
 	}
 	if len(notes) > 0 {
-		v.well = false
-		v.tries = []row{r.add(warn, ", "+strings.Join(notes, ", ")), r.add(warn, ", "+notes[0]), r.add(warn, " "+short), {{"prom ", normal}, {short, warn}}, nil}
+		return ill(r.add(warn, ", "+strings.Join(notes, ", ")), r.add(warn, ", "+short), name.add(warn, short))
 	}
-	return v
+	return vital{{r.add(dim, " (every "+text.Age(f.Period)+")"), all}, {r, some}, {name.add(good, "ok"), 3 * some}, {nil, unheard}}
 }
 
-func (m *model) lokiVital() *vital {
+func (m *model) lokiVital() vital {
 	f, now := &m.live.loki, m.now
-	r := row{{"loki ", normal}}
+	v := f.Value()
+	name := row{{"loki ", normal}}
 	e, remote := errors.AsType[*sources.RemoteError](f.Err())
-	switch v := f.Value(); {
+	switch {
 	case m.ask.logs.Addr() == "" && m.ask.from.Loki.Error != "":
-		return m.offVital("loki", m.ask.from.Loki.Error)
+		return m.off("loki", m.ask.from.Loki.Error)
 	case remote && e.Kind == sources.RemoteQuery:
-		return &vital{tries: []row{r.add(bad, "REFUSES").add(normal, " the selector: "+m.th.outside(e.Error())), r.add(bad, "REFUSES").add(normal, " the selector"), r.add(bad, "REFUSES"), nil}}
+		r := name.add(bad, "REFUSES")
+		return ill(r.add(normal, " the selector: "+m.th.outside(e.Error())), r.add(normal, " the selector"), r)
 	case f.Failing(now):
-		return m.silentVital("loki", f.Silence(now), f.Err(), f.Clock())
+		return m.silentSource("loki", f.Silence(now), f.Err(), f.Clock())
 	case v == nil:
-		return waitingVital("loki", f.Silence(now))
+		return waiting("loki", f.Silence(now))
 	case len(v.Warnings) > 0:
-		return &vital{tries: []row{r.add(warn, partialText(m, v.Warnings)), r.add(warn, "partial"), nil}}
+		return ill(name.add(good, "ok").add(warn, ", "+m.partial(v.Warnings)), name.add(warn, "partial"), name.add(warn, "partial"))
 	case v.Empty() && m.requestsNow():
-		return &vital{tries: []row{r.add(warn, "answers, has no line of the last "+text.Age(probeRange)), r.add(warn, "no line in "+text.Age(probeRange)), r.add(warn, "none"), nil}}
+		return ill(name.add(warn, "answers, has no line of the last "+text.Age(probeRange)), name.add(warn, "no line in "+text.Age(probeRange)), name.add(warn, "no line"))
 	case v.Empty():
-		return &vital{well: true, tries: []row{r.add(dim, "idle"), r.add(dim, "idle"), nil}}
+		return vital{{name.add(dim, "idle"), all}, {nil, unheard}}
 	}
-	return &vital{well: true, tries: []row{r.add(good, "ok"), r.add(good, "ok"), nil}}
+	return vital{{name.add(good, "ok"), all}, {nil, unheard}}
 }
 
 // requestsNow reports whether clients ask, so that there must be lines.
@@ -216,24 +223,28 @@ func (m *model) requestsNow() bool {
 	return s != nil && hasTraffic(m.live.state.Number(s.Traffic.RPS, m.now))
 }
 
-func (m *model) offVital(name, why string) *vital {
+func (m *model) off(name, because string) vital {
 	r := row{{name + " ", normal}, {"OFF", bad}}
-	return &vital{tries: []row{r.add(normal, ": "+m.th.outside(why)), r, nil}}
+	return vital{{r.add(normal, ": "+m.th.outside(because)), all}, {r, why}, {nil, unheard + illness}}
 }
 
-func (m *model) silentVital(name string, silence time.Duration, err error, c sources.Clock) *vital {
+func (m *model) silentSource(name string, silence time.Duration, err error, c sources.Clock) vital {
 	v := m.silent(name, silence, err, lastGood(c.At, m.live.clock(m.now)))
-	v.tries = append(v.tries, row{{name + " ", normal}, {"??", bad}}, nil)
-	return &v
+	return append(v, saying{row{{name + " ", normal}, {"??", bad}}, state}, saying{nil, unheard + illness})
 }
 
-func waitingVital(name string, since time.Duration) *vital {
+func waiting(name string, since time.Duration) vital {
 	r := row{{name + " ", normal}}
-	return &vital{well: true, tries: []row{r.add(dim, "... "+text.Age(since)), r.add(dim, "..."), nil}}
+	return vital{{r.add(dim, "... "+text.Age(since)), all}, {r.add(dim, "..."), some}, {nil, unheard}}
 }
 
-// partialText says that an answer is not whole, and the first reason.
-func partialText(m *model, warnings []string) string {
+// ill is what is said of a source that answers and is not well.
+func ill(long, short, bare row) vital {
+	return vital{{long, all}, {short, why / 2}, {bare, why}, {nil, unheard + illness}}
+}
+
+// partial says that an answer is not whole, and the first reason.
+func (m *model) partial(warnings []string) string {
 	s := "partial: " + m.th.outside(warnings[0])
 	if n := len(warnings) - 1; n > 0 {
 		s += " (+" + strconv.Itoa(n) + " more)"

@@ -137,6 +137,8 @@ func (m *model) move(n int) {
 		}
 	case failback:
 		m.neighbour(n)
+	case logs:
+		m.moveLogs(n)
 	default:
 		m.scroll = clamp(m.scroll+n, 0, far)
 	}
@@ -161,12 +163,12 @@ func (m *model) rows() int {
 	case decisions:
 		ds := m.decisionRows()
 		return ds.len()
+	case logs:
+		return len(m.logRows())
 	}
 	us, _ := m.upstreams()
 	return len(us)
 }
-	case logs:
-		return len(m.logRows())
 
 // row is where the selected upstream is in us: 0 if it is not there.
 func (m *model) row(us []*api.Upstream) int {

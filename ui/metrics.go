@@ -24,6 +24,7 @@ type asking struct {
 	// overview, history and probe are when they are due again.
 	overview, history, probe time.Time
 	limit                    *float64 // that history was asked with
+	saidMetrics, saidLogs    string   // how they answered last, for the log
 }
 
 const (
@@ -123,9 +124,14 @@ func (m *model) askLoki() tea.Cmd {
 }
 
 func (m *model) takeMetrics(a metricsMsg) {
-	if a.epoch == m.ask.epoch {
-		m.live.metrics.Take(a.Answer)
+	if a.epoch != m.ask.epoch || !m.live.metrics.Take(a.Answer) {
+		return
 	}
+	var warnings []string
+	if a.Value != nil {
+		warnings = a.Value.Warnings
+	}
+	m.logReach(&m.ask.saidMetrics, "prometheus", a.Err, warnings)
 }
 
 func (m *model) takeHistory(a historyMsg) {
@@ -135,8 +141,31 @@ func (m *model) takeHistory(a historyMsg) {
 }
 
 func (m *model) takeLoki(a lokiMsg) {
-	if a.epoch == m.ask.epoch && m.live.loki.Take(a.Answer) && a.Err != nil {
+	if a.epoch != m.ask.epoch || !m.live.loki.Take(a.Answer) {
+		return
+	}
+	var warnings []string
+	if a.Err != nil {
 		m.ask.probe = m.now.Add(probeAgain)
+	} else {
+		warnings = a.Value.Warnings
+	}
+	m.logReach(&m.ask.saidLogs, "loki", a.Err, warnings)
+}
+
+// logReach notes in the own log how a source answers, when that changed: the
+// strip has no room for all of it.
+func (m *model) logReach(said *string, source string, err error, warnings []string) {
+	now := "answers"
+	switch {
+	case err != nil:
+		now = "does not answer: " + err.Error()
+	case len(warnings) > 0:
+		now = "answers in part: " + strings.Join(warnings, "; ")
+	}
+	if now != *said {
+		m.log.add(m.now, "%s %s", source, now)
+		*said = now
 	}
 }
 

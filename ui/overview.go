@@ -198,7 +198,7 @@ func (m *model) wayBack(now time.Time, w int) row {
 	u := us[m.row(us)]
 	name := m.th.outside(u.Name)
 	whole := d.state.Whole(now)
-	why := m.way(u, whole)
+	why := m.way(u, whole, now)
 	has := percent(u.Share)
 	if whole.State == sources.Unknown {
 		has = "(" + has + ")"
@@ -303,7 +303,7 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 			break
 		}
 		r := m.changeRow(e, d.clock(now), w)
-		if why == "" && undo.event != nil && undo.event.Seq == e.Seq {
+		if m.frozen == nil && why == "" && undo.event != nil && undo.event.Seq == e.Seq {
 			k, st := accent, normal
 			if m.noWrite() != "" {
 				k, st = dim, dim

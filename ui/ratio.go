@@ -2,6 +2,7 @@ package ui
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"failback/gateway/operator/api"
@@ -56,9 +57,10 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 		heads = []row{r}
 	} else {
 		heads = m.ratioHeads(d, now, head, own)
-		if n, _ := d.ratio(now); asValue(n) || n.State == sources.Idle || n.State == sources.Waiting {
+		if n, _ := d.ratio(now); n.State != sources.Unknown {
+			words := asValue(n)
 			for _, n := range []int{30, 20, 10} {
-				if r := m.sparkRow(d, now, n); r != nil && (len(sparks) == 0 || r.text() != sparks[len(sparks)-1].text()) {
+				if r := m.sparkRow(d, now, n, words); r != nil && (len(sparks) == 0 || r.text() != sparks[len(sparks)-1].text()) {
 					sparks = append(sparks, r)
 				}
 			}
@@ -106,7 +108,8 @@ func (m *model) ratioHeads(d *data, now time.Time, head row, own sources.Number)
 		limit := m.limitText(d, "  ")
 		if why != "" {
 			why := m.th.outside(why)
-			return []row{r.add(dim, "  "+why).join(gateway, limit), r.add(dim, "  "+why).join(gateway), r.join(gateway), r.join(short), r}
+			said, bare := r.add(dim, "  "+why), r.add(dim, "  "+strings.SplitN(why, ":", 2)[0])
+			return []row{said.join(gateway, limit), said.join(gateway), said.join(short), bare.join(gateway), bare.join(short), r.join(gateway), r.join(short), r}
 		}
 		return []row{r.join(gateway, limit), r.join(gateway), r.join(short), r}
 	}

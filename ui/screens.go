@@ -273,6 +273,7 @@ func (m *model) detailBody(w int) []row {
 		s, st := m.numberIn(v.n, v.f)
 		add(v.label, s+v.unit, st)
 	}
+	rows = append(rows, m.ratioEntries(d, now, u, w)...)
 	own := f.Number(u.OwnRPS, now)
 	nobody := "nobody"
 	if !hasTraffic(own) {
@@ -434,7 +435,8 @@ func (m *model) helpBody(w int) []row {
 	} {
 		rows = append(rows, entry("  "+m.number(l.n, text.Percent), l.word, w, numberStyle(l.n, normal))...)
 	}
-	return append(rows, entry("  (100%)", "a share as it was last known", w, warn)...)
+	rows = append(rows, entry("  (100%)", "a share as it was last known", w, warn)...)
+	return append(rows, m.sparkLegend(w)...)
 }
 
 // covered is the screen that `?` was opened over.

@@ -48,8 +48,9 @@ func (m *model) spark(points []sources.Point) string {
 }
 
 // sparkRow is the last n points of the history with how long that is; nil if
-// there is nothing to draw.
-func (m *model) sparkRow(d *data, now time.Time, n int) row {
+// there is nothing to draw. words says that points without a value are worth a
+// word.
+func (m *model) sparkRow(d *data, now time.Time, n int, words bool) row {
 	h := d.history.Value()
 	whole := d.history.Whole(now)
 	switch {
@@ -75,8 +76,21 @@ func (m *model) sparkRow(d *data, now time.Time, n int) row {
 			state = "none"
 		}
 	}
-	if state == "" {
+	if state == "" || !words {
 		return nil
 	}
 	return row{{label, dim}, {state, dim}}
+}
+
+// sparkLegend says what the steps of a spark line are.
+func (m *model) sparkLegend(w int) []row {
+	steps, idle := sparkSteps, sparkIdle
+	if m.th.ascii {
+		steps, idle = sparkStepsASCII, sparkIdleASCII
+	}
+	under := make([]string, len(sparkLevels))
+	for i, l := range sparkLevels {
+		under[i] = percentOf(l)
+	}
+	return entry("  "+steps, "the fallback ratio minute by minute: a real zero, under "+strings.Join(under, ", ")+", and above; "+idle+" is idle, a gap is none", w, normal)
 }

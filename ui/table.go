@@ -53,7 +53,7 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 		c.live = span{"spare", dim}
 	}
 	if s, ok := m.settling[u.Name]; ok && s.share == u.Share && whole.State != sources.Unknown {
-		c.live.text += " ... " + text.Age(sources.Elapsed(s.since, m.now))
+		c.live.text += " ... " + text.Age(sources.Elapsed(s.since, now))
 		c.live.style = accent
 	}
 	c.rps = m.num(f.Number(u.RPS, now), text.Rate, normal)
