@@ -23,6 +23,8 @@ type scraper struct {
 	report [len(reportNames)]series
 	// last is the time of the last scrape in milliseconds, 0 before the first.
 	last int64
+	// torn is set when a scrape could not be written.
+	torn bool
 	// orphans are series of an earlier process, until the first scrape shows
 	// whether they go on.
 	orphans []labels.Labels
@@ -112,15 +114,21 @@ func (s *Store) Append(at time.Time, mfs []*dto.MetricFamily) error {
 }
 
 func (s *Store) store(at time.Time, mfs []*dto.MetricFamily, up float64, took time.Duration) error {
+	c := &s.scraper
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.describe(mfs)
+	if c.torn {
+		if err := s.reopen(); err != nil {
+			return fmt.Errorf("not stored: %w", err)
+		}
+		c.torn = false
+	}
 	done, err := s.use()
 	if err != nil {
 		return err
 	}
 	defer done()
-	c := &s.scraper
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.describe(mfs)
 
 	w := &writer{app: s.db.AppenderV2(context.Background()), t: at.UnixMilli()}
 	first := c.last == 0
@@ -139,6 +147,7 @@ func (s *Store) store(at time.Time, mfs []*dto.MetricFamily, up float64, took ti
 		c.endOrphans(w)
 	}
 	if err := w.app.Commit(); err != nil {
+		c.torn = true
 		return fmt.Errorf("not stored: %w", err)
 	}
 	c.last = w.t
@@ -183,11 +192,17 @@ func (c *scraper) each() func(yield func(*series) bool) {
 	}
 }
 
-// markAllEnded ends every series of the last scrape.
+// forgetRefs is for another database, in which they mean other series.
+func (c *scraper) forgetRefs() {
+	for s := range c.each() {
+		s.ref = 0
+	}
+}
+
+// markAllEnded ends every series of the last scrape. The scraper's mutex must
+// be held.
 func (s *Store) markAllEnded(now time.Time) error {
 	c := &s.scraper
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.last == 0 {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -28,8 +29,8 @@ type Options struct {
 	// metric has one of these labels itself, its own becomes exported_NAME, as
 	// Prometheus does it.
 	Labels map[string]string
-	// Retention is how long samples are kept; 0 means 7 days. Up to three
-	// hours more stay, since whole blocks are deleted.
+	// Retention is how long samples are kept; 0 means 7 days. They stay some
+	// hours longer, since only whole blocks are deleted.
 	Retention time.Duration
 	// MaxBytes bounds the bytes on disk, the write-ahead log included; 0 means
 	// 512 MiB. What is beyond goes with the next block, oldest first; the last
@@ -68,7 +69,6 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	o      Options
 	log    *journal
-	db     *tsdb.DB
 	engine *promql.Engine
 	parser parser.Parser
 	limits limits
@@ -78,15 +78,20 @@ type Store struct {
 	// ctx ends when Close begins.
 	ctx  context.Context
 	stop context.CancelFunc
-	// life is held for reading by whoever uses db, and taken by Close.
-	life   sync.RWMutex
-	closed bool // guarded by life
-
+	// scraper's mutex is taken before life.
 	scraper scraper
+
+	// life is held for reading by whoever uses db. It guards everything that
+	// follows.
+	life   sync.RWMutex
+	closed bool
+	db     *tsdb.DB // nil while it could not be opened again
 }
 
-// errClosed is what a closed store answers.
-var errClosed = errors.New("the metrics store is closed")
+var (
+	errClosed  = errors.New("the metrics store is closed")
+	errNotOpen = errors.New("the metrics store could not be opened again after a failed write")
+)
 
 // Open opens the store in o.Dir, with what an earlier process left there, also
 // one that was killed. What is damaged is moved into a directory of its own
@@ -153,11 +158,58 @@ func tsdbOptions(o Options) *tsdb.Options {
 // use keeps the store open until the function that it returns is called.
 func (s *Store) use() (done func(), err error) {
 	s.life.RLock()
-	if s.closed {
+	switch {
+	case s.closed:
+		err = errClosed
+	case s.db == nil:
+		err = errNotOpen
+	}
+	if err != nil {
 		s.life.RUnlock()
-		return nil, errClosed
+		return nil, err
 	}
 	return s.life.RUnlock, nil
+}
+
+// reopen closes and opens the database. After a write that failed, on a full
+// disk for example, the write-ahead log has half a record at its end, and
+// what came behind it would be lost with the next start. The scraper's mutex
+// must be held.
+func (s *Store) reopen() error {
+	if err := roomIn(s.o.Dir); err != nil {
+		return err
+	}
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if s.db != nil {
+		if err := s.db.Close(); err != nil {
+			s.log.say("close", "metrics store: closing after a failed write: "+err.Error())
+		}
+		s.db = nil
+	}
+	db, err := openOrSetAside(s.o, s.log)
+	if err != nil {
+		return fmt.Errorf("opening again after a failed write: %w", err)
+	}
+	s.db = db
+	s.scraper.forgetRefs()
+	return nil
+}
+
+// room is what must be free to try again: a log segment may be rewritten.
+const room = 256 << 10
+
+// roomIn tries to write room bytes in dir.
+func roomIn(dir string) error {
+	f, err := os.CreateTemp(dir, "room-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, room))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // Close ends running queries, marks every series as ended, so that after a
@@ -166,17 +218,21 @@ func (s *Store) use() (done func(), err error) {
 // nothing.
 func (s *Store) Close() error {
 	s.stop()
+	s.scraper.mu.Lock()
+	defer s.scraper.mu.Unlock()
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
 		return nil
 	}
 	s.closed = true
-	var errs []error
+	errs := []error{s.engine.Close()}
+	if s.db == nil {
+		return errors.Join(errs...)
+	}
 	if err := s.markAllEnded(time.Now()); err != nil {
 		errs = append(errs, fmt.Errorf("metrics store in %s: marking the series as ended: %w", s.o.Dir, err))
 	}
-	errs = append(errs, s.engine.Close())
 	if err := s.db.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("metrics store in %s: close: %w", s.o.Dir, err))
 	}

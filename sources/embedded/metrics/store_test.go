@@ -3,17 +3,30 @@ package metrics
 import (
 	"bufio"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("METRICS_TEST_WRITE_AND_HANG"); dir != "" {
 		writeAndHang(dir)
+	}
+	if dir := os.Getenv("METRICS_TEST_FULL_DISK"); dir != "" {
+		if err := writeOnFullDisk(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -350,7 +363,7 @@ func TestCleanEndIsMarked(t *testing.T) {
 // Blocks beyond age or size go.
 func TestRetention(t *testing.T) {
 	for name, o := range map[string]Options{
-		"age":  {Retention: 3 * time.Hour},
+		"age":  {Retention: time.Hour},
 		"size": {MaxBytes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -369,5 +382,118 @@ func TestRetention(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// writeOnFullDisk is a process whose files may for a while not grow: writes
+// are cut off in the middle, as on a full disk.
+func writeOnFullDisk(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	n := &notebook{}
+	s, err := Open(Options{Dir: dir, Labels: ours, Log: n.log})
+	if err != nil {
+		return err
+	}
+	start := time.Now().Add(-10 * time.Minute)
+	var limit syscall.Rlimit
+	stored := 0
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	for i := range 40 {
+		switch i {
+		case 10: // full, in the middle of the next record
+			info, err := os.Stat(filepath.Join(dir, "wal", "00000000"))
+			if err != nil {
+				return err
+			}
+			small := limit
+			small.Cur = uint64(info.Size()) + 40<<10
+			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+				return err
+			}
+		case 20:
+			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+				return err
+			}
+		}
+		err := s.Append(start.Add(time.Duration(i)*step), append(exampleFamilies(i), noise()))
+		switch full := i >= 10 && i < 20; {
+		case err == nil:
+			stored++
+		case !full:
+			return fmt.Errorf("scrape %d: %v; %s", i, err, n)
+		}
+	}
+	fmt.Println(stored)
+	return nil // without Close: what is not on the disk is lost
+}
+
+// noise is a family whose samples are more than a page of the log, so that a
+// record can be cut off between two pages.
+func noise() *dto.MetricFamily {
+	gauge, name, label := dto.MetricType_GAUGE, "noise", "n"
+	mf := &dto.MetricFamily{Name: &name, Type: &gauge}
+	for i := range 8000 {
+		n, v := strconv.Itoa(i), rand.Float64()
+		mf.Metric = append(mf.Metric, &dto.Metric{Label: []*dto.LabelPair{{Name: &label, Value: &n}}, Gauge: &dto.Gauge{Value: &v}})
+	}
+	return mf
+}
+
+// What was stored before and after the disk was full is there after a start,
+// also without a clean end.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "METRICS_TEST_FULL_DISK="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := strings.TrimSpace(string(out))
+	if want == "40" {
+		t.Fatal("every scrape was stored: this test proves nothing")
+	}
+	s, n := opened(t, dir)
+	if got := ask(t, s, countQuery, time.Now()); got != want {
+		t.Errorf("%s of %s samples are there; %s", got, want, n)
+	}
+	if aside := setAsides(t, dir); len(aside) > 0 {
+		t.Errorf("set aside: %v", aside)
+	}
+}
+
+// While the store cannot be opened again, questions are refused and scrapes
+// try again.
+func TestStoreThatCannotBeOpenedAgain(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := opened(t, dir)
+	if err := s.Append(time.Now().Add(-time.Minute), exampleFamilies(1)); err != nil {
+		t.Fatal(err)
+	}
+	s.scraper.torn = true
+	closeStore(t, &Store{stop: func() {}, engine: s.engine, db: s.db}) // so that another can take the directory
+	s.db = nil
+	other, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(time.Now(), exampleFamilies(2)); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("Append: %v", err)
+	}
+	if a := get(t, s, "query", "query", "1"); a.code != 503 || a.ErrorType != "unavailable" || !strings.Contains(a.Error, "could not be opened again") {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	closeStore(t, other)
+	if err := s.Append(time.Now(), exampleFamilies(3)); err != nil {
+		t.Errorf("Append after the other is gone: %v", err)
+	}
+	if got := ask(t, s, countQuery, time.Now()); got != "2" {
+		t.Errorf("%s of 2 samples are there", got)
 	}
 }
