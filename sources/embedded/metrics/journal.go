@@ -41,8 +41,13 @@ func (j *journal) say(kind, text string) {
 	}
 	j.mu.Unlock()
 	if !again {
-		j.out(text)
+		j.out(oneLine(text))
 	}
+}
+
+// oneLine joins the lines of errors that have several.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // slog returns a logger for the libraries; warnings and errors come through.

@@ -263,11 +263,16 @@ func TestRun(t *testing.T) {
 
 		g.set(func() ([]*dto.MetricFamily, error) {
 			mfs, err := reg.Gather()
-			return mfs, errors.Join(err, errors.New("one collector is broken"))
+			return mfs, errors.Join(err, errors.New("one collector is broken"), errors.New("another too"))
 		})
 		pass(15 * time.Second)
 		if got := ask(t, s, "up * on() ai_model_requests_total", time.Now()); got != "3" {
 			t.Errorf("with a part of the metrics they are %s", got)
+		}
+
+		<-time.After(repeatAfter) // it is said again, in one line
+		if !strings.Contains(n.String(), "one collector is broken; another too") {
+			t.Errorf("said: %s", n)
 		}
 
 		closeStore(t, s)
