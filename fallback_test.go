@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"failback/gateway/operator/api"
 	"failback/sources"
+	"failback/sources/gatewaytest"
 	"failback/ui/text"
 )
 
@@ -50,5 +54,35 @@ func TestFactsOf(t *testing.T) {
 	f := factsOf(sources.Answer[sources.Overview]{Err: errors.New("no way")}, "https://prom.example", 15*time.Second, nil)
 	if f.Error != "no way" || f.Ratio.State != "unknown" || f.Series != text.SeriesUnknown || f.Limit != nil || f.Prometheus != "https://prom.example" {
 		t.Errorf("without an answer: %+v", f)
+	}
+}
+
+// A Prometheus that does not answer is said, and the state of the gateway is
+// given all the same.
+func TestStatusWithoutPrometheus(t *testing.T) {
+	g := gatewaytest.New(t)
+	g.Set(func(s *api.State) {
+		s.Environment, s.Limit = "PROD", &api.Limit{FallbackRatio: 0.02}
+		s.Sources.Prometheus = api.Source{Error: "data/metrics: no space left on device"}
+	})
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"status", "--connect", g.Target()}, &out, &errs); code != exitDone || errs.Len() > 0 {
+		t.Fatalf("exit %d, %s", code, &errs)
+	}
+	for _, want := range []string{"failback PROD", "ratio       ?? over 5m, no answer from the gateway's own Prometheus: ", "no space left on device", "limit       2%"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, &out)
+		}
+	}
+	out.Reset()
+	if code := run(t.Context(), []string{"status", "--json", "--connect", g.Target()}, &out, &errs); code != exitDone {
+		t.Fatalf("exit %d, %s", code, &errs)
+	}
+	var got struct {
+		Environment string        `json:"environment"`
+		Fallback    text.Fallback `json:"fallback"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Environment != "PROD" || got.Fallback.Error == "" || got.Fallback.Ratio.State != "unknown" || got.Fallback.Ratio.Value != nil {
+		t.Errorf("%v: %+v", err, got)
 	}
 }

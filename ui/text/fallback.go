@@ -93,7 +93,7 @@ func (f *Fallback) lines() string {
 		line("ratio", "?? over "+f.Window+", no answer from "+from+": "+Visible(f.Error))
 	} else {
 		line("ratio", f.Ratio.write(Percent)+" over "+f.Window+f.limit()+", from "+from)
-		line("traffic", f.Traffic.write(func(v float64) string { return Rate(v) + " req/s" }))
+		line("traffic", f.Traffic.write(func(v float64) string { return Rate(v) + " req/s over " + f.Window }))
 		line("series", string(f.Series))
 	}
 	switch {
