@@ -227,6 +227,7 @@ func (m *model) giveUp() bool {
 	l.cancel()
 	l.cancel = nil
 	l.gen++
+	l.reading = l.shown != nil // else there is nothing to read
 	m.say(normal, "the query was given up after "+text.Age(sources.Elapsed(l.askedAt, m.now)))
 	return true
 }

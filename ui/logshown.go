@@ -180,7 +180,8 @@ func (m *model) copyAnswer() tea.Cmd {
 func answerText(s *logShown) string {
 	q := s.answer.Query
 	var b strings.Builder
-	b.WriteString("# " + text.Visible(s.question.Name+": "+q.Query) + "\n# " + logTimes(q) + "\n")
+	times, _ := logTimes(q)
+	b.WriteString("# " + text.Visible(s.question.Name+": "+q.Query) + "\n# " + times + "\n")
 	for _, n := range text.LogNotes(s.answer) {
 		b.WriteString("# " + n + "\n")
 	}
@@ -196,15 +197,13 @@ func answerText(s *logShown) string {
 	return b.String()
 }
 
-// logTimes is the range of a query in UTC.
-func logTimes(q sources.LogQuery) string {
+// logTimes is the range of a query in UTC, whole and, where it is within one
+// day, without the day.
+func logTimes(q sources.LogQuery) (full, short string) {
 	const day, clock = "2006-01-02 15:04:05Z", "15:04:05Z"
 	from, to := q.Start.UTC(), q.End.UTC()
-	s := from.Format(day) + " to "
 	if from.YearDay() == to.YearDay() && from.Year() == to.Year() {
-		s += to.Format(clock)
-	} else {
-		s += to.Format(day)
+		return from.Format(day) + " to " + to.Format(clock) + " UTC", from.Format(clock) + " to " + to.Format(clock)
 	}
-	return s + " UTC, " + text.LogSpan(q)
+	return from.Format(day) + " to " + to.Format(day) + " UTC", from.Format("01-02 "+clock) + " to " + to.Format("01-02 "+clock)
 }

@@ -36,8 +36,7 @@ func (m *model) pickingRows(w, room int) []row {
 	if m.ask.logs != nil {
 		title = title.add(normal, " of "+m.th.outside(sourceName(m.ask.logs.Addr())))
 	}
-	title = title.add(dim, "  "+m.chosenText(&q))
-	n := min(len(qs), max(room*2/5, 1))
+	n := min(len(qs), max(room/2, 1))
 	top := clamp(l.cursor-n/2, 0, len(qs)-n)
 	var where row
 	if n < len(qs) {
@@ -53,13 +52,16 @@ func (m *model) pickingRows(w, room int) []row {
 		if qs[i].Name == ownName && l.own != "" {
 			what = m.th.outside(l.own)
 		}
-		rows = append(rows, row{mark, {" " + left(qs[i].Name, 13, ""), st}, {what, normal}})
+		rows = append(rows, row{mark, {" " + left(qs[i].Name, 14, ""), st}, {what, normal}})
 	}
 	rest := room - len(rows)
 	about := m.aboutQuery(&q, w)
-	if l.asked == nil && l.cancel == nil {
-		about = append(about, nil)
-		about = append(about, wrap(" nothing was asked yet: enter runs the query under the cursor, i types one of your own; no query changes traffic", w, dim)...)
+	if l.asked == nil {
+		about = append([]row{first(w,
+			styled(dim, " nothing asked yet: enter runs the query, i types your own; neither changes traffic"),
+			styled(dim, " nothing asked yet: enter runs the query"),
+			styled(dim, " nothing asked yet: enter runs it"),
+		)}, about...)
 	}
 	if len(about) > rest {
 		about = about[:max(rest, 0)]
@@ -68,38 +70,48 @@ func (m *model) pickingRows(w, room int) []row {
 	if rest -= len(about); rest < 3 || l.asked == nil {
 		return rows
 	}
-	head := row{{" ANSWER", accent}, {" to " + l.asked.Name, normal}}
-	head = head.join(m.answerAge())
-	rows = append(rows, m.rule(w, ""), head.add(dim, "  tab goes there"))
+	head := row{{" ANSWER", accent}, {" to " + l.asked.Name, normal}, {"  tab goes there", dim}}
+	rows = append(rows, m.rule(w, ""), head.apart(m.answerAge().add(normal, " "), w, true, m.gl.cut))
 	return append(rows, m.answerRows(w, rest-2, false)...)
 }
+
+// logLabel is how wide the labels of the log screen are.
+const logLabel = 8
 
 // aboutQuery is what a query asks and what its answer means.
 func (m *model) aboutQuery(q *logQuestion, w int) []row {
 	var rows []row
-	if q.q.Query != "" {
-		rows = append(rows, entry("query", m.th.outside(q.q.Query), w, normal)...)
-		rows = append(rows, entry("range", logTimes(q.q), w, dim)...)
-	} else {
-		rows = append(rows, entry("query", "none yet: i types one", w, dim)...)
+	add := func(label, value string, st style) {
+		if value != "" {
+			rows = append(rows, entryBeside(logLabel, label, value, w, st)...)
+		}
 	}
-	if q.Means != "" {
-		rows = append(rows, entry("an answer means", q.Means, w, normal)...)
-		rows = append(rows, entry("none means", q.None, w, normal)...)
+	if q.q.Query == "" {
+		add("query", "none yet: i types one", dim)
+		return rows
 	}
-	if q.Runbook != "" {
-		rows = append(rows, entry("runbook", q.Runbook, w, dim)...)
-	}
+	add("query", m.th.outside(q.q.Query), normal)
+	rows = append(rows, m.rangeRow(q, w))
+	add("means", q.Means, normal)
+	add("none", q.None, normal)
+	add("runbook", q.Runbook, dim)
 	return rows
 }
 
-// chosenText is how a query would be asked.
-func (m *model) chosenText(q *logQuestion) string {
-	s := "range " + text.LogSpan(q.q)
-	if m.logs.over == 0 {
-		s += " (its own)"
+// rangeRow is when a question asks about, and how, in one row.
+func (m *model) rangeRow(q *logQuestion, w int) row {
+	span := text.LogSpan(q.q)
+	if m.logs.over == 0 && q.Range > 0 {
+		span += " (its own)"
 	}
-	return s + ", " + shapeText(q.q)
+	full, short := logTimes(q.q)
+	label := row{{" " + left("range", logLabel, ""), dim}}
+	return first(w,
+		label.add(dim, full+", "+span+", "+shapeText(q.q)),
+		label.add(dim, short+", "+span+", "+shapeText(q.q)),
+		label.add(dim, short+", "+text.LogSpan(q.q)),
+		row{{" " + short + ", " + text.LogSpan(q.q), dim}},
+	)
 }
 
 // shapeText is what an answer is asked for as.
@@ -123,11 +135,11 @@ func (m *model) answerAge() row {
 	_, now := m.d()
 	switch {
 	case l.cancel != nil:
-		return row{{"  asking " + text.Age(sources.Elapsed(l.askedAt, m.now)), warn}}
+		return row{{"asking " + text.Age(sources.Elapsed(l.askedAt, m.now)), warn}}
 	case l.err != nil:
-		return row{{"  " + text.Age(sources.Elapsed(l.errAt, now)) + " ago", dim}}
+		return row{{text.Age(sources.Elapsed(l.errAt, now)) + " ago", dim}}
 	case l.shown != nil:
-		return row{{"  " + text.Age(sources.Elapsed(l.shown.at, now)) + " old", dim}}
+		return row{{text.Age(sources.Elapsed(l.shown.at, now)) + " old", dim}}
 	}
 	return nil
 }
@@ -135,26 +147,22 @@ func (m *model) answerAge() row {
 // readingRows are the answer under its query.
 func (m *model) readingRows(w, room int) []row {
 	l := &m.logs
-	title := row{{" " + l.asked.Name, accent}, {": " + l.asked.Title, normal}}.join(m.answerAge())
-	query := entry("query", m.th.outside(l.asked.q.Query), w, normal)
-	times := entry("range", logTimes(l.asked.q)+", "+shapeText(l.asked.q), w, dim)
-	// The answer keeps a third of the room, the query has what it needs.
-	most := max(room-1-max(room/3, 3), 1)
-	if most < 3 && len(times) > 1 {
-		times = times[:1]
-	}
-	if n := max(most-len(times), 1); len(query) > n {
+	title := row{{" " + l.asked.Name, accent}, {": " + l.asked.Title, normal}}
+	query := entryBeside(logLabel, "query", m.th.outside(l.asked.q.Query), w, normal)
+	// The answer keeps a half of the room, the query has what it needs.
+	if n := max(room/2-2, 1); len(query) > n {
 		query = query[:n]
 		last := query[n-1].pad(w)
 		query[n-1] = last.fit(w-width(m.gl.cut), "").add(warn, m.gl.cut)
 	}
-	rows := append(query, times...)
+	rows := append(query, m.rangeRow(l.asked, w))
 	rest := room - 1 - len(rows)
 	answer := m.answerRows(w, rest, true)
-	var where row
+	where := m.answerAge()
 	if idx := m.logRows(); len(idx) > 0 {
-		where = plain(strconv.Itoa(clamp(m.lists[logs].cursor, 0, len(idx)-1)+1) + " of " + text.Count(uint64(len(idx))) + " ")
+		where = where.add(normal, "  "+strconv.Itoa(clamp(m.lists[logs].cursor, 0, len(idx)-1)+1)+" of "+text.Count(uint64(len(idx))))
 	}
+	where = where.add(normal, " ")
 	return append(append([]row{title.apart(where, w, true, m.gl.cut)}, rows...), answer...)
 }
 

@@ -159,13 +159,18 @@ const labelWidth = 17
 
 // entry is a label and its value, wrapped beside it.
 func entry(label, value string, w int, st style) []row {
+	return entryBeside(labelWidth, label, value, w, st)
+}
+
+// entryBeside is entry with a label of n columns.
+func entryBeside(n int, label, value string, w int, st style) []row {
 	var rows []row
-	for i, r := range wrap(value, max(w-labelWidth-1, 10), st) {
+	for i, r := range wrap(value, max(w-n-1, 10), st) {
 		l := ""
 		if i == 0 {
 			l = label
 		}
-		rows = append(rows, append(row{{" " + left(l, labelWidth, ""), dim}}, r...))
+		rows = append(rows, append(row{{" " + left(l, n, ""), dim}}, r...))
 	}
 	return rows
 }
