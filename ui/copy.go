@@ -14,6 +14,8 @@ func (m *model) noCopy() string {
 	switch m.screen {
 	case overview, changes, decisions:
 		return m.noRow()
+	case runbook:
+		return m.noOpenRunbook()
 	}
 	return ""
 }
@@ -51,6 +53,10 @@ func (m *model) rowText() string {
 			return m.th.outside(decisionText(v))
 		}
 		return ""
+	case runbook:
+		return m.runbookRowText()
+	case logs:
+		return m.logRowText()
 	}
 	return joinRows(m.body())
 }

@@ -194,6 +194,7 @@ func where(o on) string {
 // press runs the binding of k on this screen.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	b := m.binding(k)
+	m.pressed = k.String()
 	if b == nil {
 		if t := k.String(); t != "" {
 			m.say(dim, m.th.outside(t)+" does nothing here; ? lists the keys")
@@ -278,6 +279,14 @@ func (m *model) helpWord(b *binding, word string) string {
 		return "end demo"
 	case word == "row" && m.screen == failback:
 		return "upstream"
+	case word == "row" && m.screen == logs && !m.logs.reading:
+		return "query"
+	case word == "run" && m.logs.reading:
+		return "open"
+	case word == "answer" && m.logs.reading:
+		return "queries"
+	case word == "row" && m.screen == runbook:
+		return "step"
 	case word == "row" && m.screen != overview && m.screen != changes && m.screen != decisions:
 		return "line"
 	case word == "detail" && m.screen != overview:

@@ -139,6 +139,8 @@ func (m *model) move(n int) {
 		m.neighbour(n)
 	case logs:
 		m.moveLogs(n)
+	case runbook:
+		m.moveRunbook(n)
 	default:
 		m.scroll = clamp(m.scroll+n, 0, far)
 	}

@@ -33,8 +33,9 @@ type model struct {
 	live   data
 	frozen *frozen
 
-	screen screen
-	stack  []screen // what esc goes back to
+	screen  screen
+	stack   []screen // what esc goes back to
+	pressed string   // the key whose binding is running
 	// selected is the upstream under the cursor, by name: rows may move.
 	selected string
 	lists    [screens]list
@@ -42,9 +43,9 @@ type model struct {
 	typing   bool
 	filter   textinput.Model
 
-	logs    logScreen
 	words   words
 	search  search // of the decisions
+	logs    logScreen
 	runbook runbookScreen
 
 	dialog  *dialog

@@ -82,6 +82,10 @@ func (m *model) overview(w, room int) []row {
 	d, now := m.d()
 	us, all := m.upstreams()
 	l := &m.lists[overview]
+	start := m.start(d, now, w, room)
+	if start != nil {
+		room--
+	}
 	p := planOverview(w, room, len(us), l.filter != "")
 	rule := m.rule(w, "")
 	var rows []row
@@ -91,6 +95,10 @@ func (m *model) overview(w, room int) []row {
 	rows = append(rows, m.users(d, now, w))
 	if p.fallback {
 		rows = append(rows, m.fallback(d, now, w))
+	}
+	if start != nil {
+		rows = append(rows, start)
+		room++
 	}
 	if p.ruleTable {
 		word := ""

@@ -1,9 +1,377 @@
 package ui
 
-// runbookScreen is the state of the runbook screen.
-type runbookScreen struct{}
+import (
+	"strconv"
+	"strings"
+	"time"
 
-func runbookKeys() []binding { return nil }
+	tea "charm.land/bubbletea/v2"
 
-// runbookWindow is the open runbook, with the live values it talks about.
-func (m *model) runbookWindow(w, room int) []row { return nil }
+	"failback/runbooks"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// runbookScreen is the state of the runbook screen, and of what was ticked off
+// in this session.
+type runbookScreen struct {
+	all    []runbooks.Runbook
+	loaded bool
+	err    error
+
+	open *runbooks.Runbook // nil: none was opened yet
+	why  string            // why it was proposed when it was opened; empty: it was not
+
+	readings map[string]*reading // by the id of a runbook
+
+	// What was drawn last, for keys that move by what is seen.
+	drawn *runbookText
+	room  int // rows of text
+}
+
+// reading is how far one is in a runbook.
+type reading struct {
+	cursor int               // a stop
+	top    int               // first row seen
+	ticks  map[int]time.Time // when a step was ticked off, by its number
+}
+
+// runbookSet returns the runbooks there are.
+func (m *model) runbookSet() []runbooks.Runbook {
+	rb := &m.runbook
+	if !rb.loaded {
+		rb.loaded = true
+		rb.all, rb.err = runbooks.Embedded()
+		if rb.err != nil {
+			m.log.add(m.now, "runbooks: %v", rb.err)
+		}
+	}
+	return rb.all
+}
+
+// reading is that of the open runbook.
+func (m *model) reading() *reading {
+	rb := &m.runbook
+	r := rb.readings[rb.open.ID]
+	if r == nil {
+		if rb.readings == nil {
+			rb.readings = make(map[string]*reading)
+		}
+		r = &reading{ticks: make(map[int]time.Time)}
+		rb.readings[rb.open.ID] = r
+	}
+	return r
+}
+
+// proposals are the runbooks that fit what is shown.
+func (m *model) proposals() []runbooks.Match {
+	d, now := m.d()
+	s := d.state.Value()
+	if s == nil {
+		return nil
+	}
+	situation := runbooks.Situation{Upstreams: s.Upstreams}
+	if n, _ := d.ratio(now); asValue(n) {
+		situation.Ratio = &n.Value
+	} else if n := d.state.Number(s.Traffic.FallbackRatio, now); asValue(n) {
+		situation.Ratio = &n.Value
+	}
+	if s.Limit != nil {
+		situation.Limit = &s.Limit.FallbackRatio
+	}
+	return runbooks.Propose(m.runbookSet(), situation)
+}
+
+// numbered are the runbooks by their keys: 1 first, the proposed ones before
+// the others.
+func (m *model) numbered() []*runbooks.Runbook {
+	var rs []*runbooks.Runbook
+	proposed := make(map[string]bool)
+	for _, p := range m.proposals() {
+		rs = append(rs, p.Runbook)
+		proposed[p.Runbook.ID] = true
+	}
+	all := m.runbookSet()
+	for i := range all {
+		if !proposed[all[i].ID] {
+			rs = append(rs, &all[i])
+		}
+	}
+	return rs
+}
+
+func runbookKeys() []binding {
+	here := at(runbook)
+	return []binding{
+		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "1-9", "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().does(act((*model).openRunbook)),
+		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; here alone, nothing is done by it").at(here).line(4).unless((*model).noTick).does(act((*model).tickStep)),
+		bind([]string{"l"}, "l", "logs", "the step's query over the decision log, or the log screen").at(here).line(5).does((*model).stepQuery),
+		bind([]string{"T"}, "T", "copy ticks", "copy all steps with their ticks and the times of these").at(here).line(6).unless((*model).noOpenRunbook).does(func(m *model) tea.Cmd { return m.copy("runbook", m.tickedText()) }),
+		bind([]string{"X"}, "X", "", "take all ticks of the runbook away").at(here).unless((*model).noTicks).does(act(func(m *model) { clear(m.reading().ticks); m.say(normal, "no step is ticked") })),
+	}
+}
+
+func (m *model) noRunbook() string {
+	if len(m.runbookSet()) == 0 {
+		return "there is no runbook; ! says why"
+	}
+	return ""
+}
+
+// openRunbook opens the runbook of the number that was pressed.
+func (m *model) openRunbook() {
+	n, err := strconv.Atoi(m.pressed)
+	rs := m.numbered()
+	if err != nil || n < 1 || n > len(rs) {
+		m.say(warn, "there is no runbook "+m.pressed+": the last one is "+strconv.Itoa(len(rs)))
+		return
+	}
+	rb := &m.runbook
+	rb.open, rb.why = rs[n-1], ""
+	for _, p := range m.proposals() {
+		if p.Runbook == rb.open {
+			rb.why = p.Why
+		}
+	}
+	// One runbook is open: esc leads to where one came from, not to another.
+	kept := m.stack[:0:0]
+	for _, s := range m.stack {
+		if s != runbook {
+			kept = append(kept, s)
+		}
+	}
+	m.stack = kept
+	if m.screen != runbook {
+		m.enter(runbook)
+	}
+}
+
+func (m *model) noOpenRunbook() string {
+	if m.runbook.open == nil {
+		return "no runbook is open"
+	}
+	return ""
+}
+
+// runbookStep is the step under the cursor; nil if there is none.
+func (m *model) runbookStep() *runbooks.Block {
+	if m.runbook.open == nil {
+		return nil
+	}
+	stops := stopsOf(m.runbook.open)
+	s := stops[clamp(m.reading().cursor, 0, len(stops)-1)]
+	if s.step == 0 {
+		return nil
+	}
+	return m.runbook.open.Steps()[s.step-1]
+}
+
+func (m *model) noTick() string {
+	switch {
+	case m.runbook.open == nil:
+		return "no runbook is open"
+	case m.runbookStep() == nil:
+		return "there is no step under the cursor: j goes to the next one"
+	}
+	return ""
+}
+
+func (m *model) noTicks() string {
+	if m.runbook.open == nil || len(m.reading().ticks) == 0 {
+		return "no step is ticked"
+	}
+	return ""
+}
+
+func (m *model) tickStep() {
+	n, ticks := m.runbookStep().Number, m.reading().ticks
+	if _, ticked := ticks[n]; ticked {
+		delete(ticks, n)
+		return
+	}
+	ticks[n] = m.live.clock(m.now)
+}
+
+// stepQuery goes to the log screen, with the query of the step if it has one.
+func (m *model) stepQuery() tea.Cmd {
+	if s := m.runbookStep(); s != nil && s.Query != "" {
+		return m.openCanned(s.Query)
+	}
+	m.enter(logs)
+	return nil
+}
+
+// queryTitle says what a canned query asks.
+func queryTitle(name string) string {
+	for _, c := range sources.CannedQueries(nil, "") {
+		if c.Name == name {
+			return c.Title
+		}
+	}
+	return name
+}
+
+// moveRunbook moves the cursor by n stops. A stop that does not fit into the
+// window is read to its end before the next one.
+func (m *model) moveRunbook(n int) {
+	rb := &m.runbook
+	if rb.open == nil || rb.drawn == nil {
+		return
+	}
+	r := m.reading()
+	stops := rb.drawn.stops
+	r.cursor = clamp(r.cursor, 0, len(stops)-1)
+	page := max(rb.room-1, 1)
+	switch s := stops[r.cursor]; {
+	case n == far:
+		r.cursor, r.top = len(stops)-1, far
+		return
+	case n == -far:
+		r.cursor, r.top = 0, 0
+		return
+	case n > 0 && s.end > r.top+rb.room:
+		r.top += min(max(n, page/2), s.end-r.top-rb.room)
+		return
+	case n < 0 && s.start < r.top:
+		r.top -= min(max(-n, page/2), r.top-s.start)
+		return
+	case n == 1 || n == -1:
+		r.cursor = clamp(r.cursor+n, 0, len(stops)-1)
+	default:
+		// Half a page: to the stop that is there.
+		want := s.start + n
+		for r.cursor+1 < len(stops) && n > 0 && stops[r.cursor].start < want {
+			r.cursor++
+		}
+		for r.cursor > 0 && n < 0 && stops[r.cursor].start > want {
+			r.cursor--
+		}
+	}
+	s := stops[r.cursor]
+	if n > 0 {
+		// Its beginning first, then as much of it as fits.
+		if s.end > r.top+rb.room {
+			r.top = min(s.start, s.end-rb.room)
+			if s.end-s.start > rb.room {
+				r.top = s.start
+			}
+		}
+		return
+	}
+	if s.start < r.top {
+		r.top = max(s.start, s.end-rb.room)
+	}
+}
+
+// matching says whether the open runbook fits what is shown.
+func (m *model) matching() (row, style) {
+	rb := &m.runbook
+	d, now := m.d()
+	for _, p := range m.proposals() {
+		if p.Runbook != rb.open {
+			continue
+		}
+		r := row{{" matches ", normal}, {p.Why, warn}}
+		if len(p.Where) > 0 {
+			r = r.add(normal, ": "+m.th.outside(p.Where[0]))
+		}
+		if n := len(p.Where) - 1; n > 0 {
+			r = r.add(normal, " and "+strconv.Itoa(n)+" more")
+		}
+		return m.asOf(r, d, now), warn
+	}
+	var r row
+	switch {
+	case d.state.Value() == nil:
+		return styled(dim, " not known whether it matches: the gateway has not answered yet"), dim
+	case rb.why != "":
+		r = row{{" NO LONGER MATCHES", good}, {"; opened for: " + rb.why, normal}}
+		if d.state.Whole(now).State != sources.Value {
+			r[0].style = dim
+		}
+	default:
+		r = row{{" does not match now", dim}, {": it is proposed when " + rb.open.When[0].String(), dim}}
+	}
+	return m.asOf(r, d, now), normal
+}
+
+// asOf says of r that it is old, if it is.
+func (m *model) asOf(r row, d *data, now time.Time) row {
+	if whole := d.state.Whole(now); whole.State == sources.Unknown {
+		return styled(dim, r.text()).add(warn, "  as of "+text.Age(whole.Age)+" ago")
+	}
+	return r
+}
+
+// contact is whom the runbook says to call.
+func (m *model) contact() string {
+	c := m.runbook.open.Contact
+	d, _ := m.d()
+	if s := d.state.Value(); c == runbooks.ContactOwner && s != nil && s.Failback.Owner != "" {
+		return m.th.outside(s.Failback.Owner) + " (owner)"
+	}
+	return m.th.outside(c)
+}
+
+// stepText is a step as text, with its tick.
+func (m *model) stepText(b *runbooks.Block) string {
+	box := "[ ]           "
+	if t, ok := m.reading().ticks[b.Number]; ok {
+		box = "[x] " + t.UTC().Format("15:04:05Z") + " "
+	}
+	var ps []string
+	for _, p := range b.Paragraphs {
+		ps = append(ps, joinWords(m.markdown(p, 400, normal)))
+	}
+	return box + right(strconv.Itoa(b.Number), 2, "") + ". " + strings.Join(ps, " ")
+}
+
+func joinWords(rows []row) string {
+	var b strings.Builder
+	for i, r := range rows {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strings.TrimSpace(r.text()))
+	}
+	return b.String()
+}
+
+// tickedText is the open runbook's steps with their ticks, under the time they
+// were copied at.
+func (m *model) tickedText() string {
+	rb := m.runbook.open
+	head := m.live.clock(m.now).UTC().Format("2006-01-02T15:04:05Z") + " runbook " + m.th.outside(rb.Title) + " (" + rb.ID + ")"
+	if s := m.live.state.Value(); s != nil {
+		head += ", " + m.th.outside(s.Environment) + " " + m.th.outside(s.Instance)
+	}
+	match, _ := m.matching()
+	lines := []string{head + ", " + m.ticked(), strings.TrimSpace(match.text())}
+	for _, b := range rb.Steps() {
+		lines = append(lines, m.stepText(b))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *model) ticked() string {
+	return strconv.Itoa(len(m.reading().ticks)) + " of " + strconv.Itoa(len(m.runbook.open.Steps())) + " ticked"
+}
+
+// runbookRowText is what is under the cursor, as text.
+func (m *model) runbookRowText() string {
+	if m.runbook.open == nil {
+		return ""
+	}
+	if b := m.runbookStep(); b != nil {
+		return m.stepText(b)
+	}
+	stops := stopsOf(m.runbook.open)
+	s := &m.runbook.open.Sections[stops[clamp(m.reading().cursor, 0, len(stops)-1)].section]
+	lines := []string{s.Title}
+	for _, b := range s.Blocks {
+		for _, p := range b.Paragraphs {
+			lines = append(lines, "- "+joinWords(m.markdown(p, 400, normal)))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,231 @@
+package ui
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/runbooks"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+const (
+	liveLabel = 11 // columns of a live value's name
+	liveMost  = 4  // upstreams or buckets named for one value
+)
+
+// live gathers the live values beside a step, in w columns.
+type live struct {
+	m     *model
+	d     *data
+	now   time.Time
+	w     int
+	stack bool // the parts of a value below each other, where they do not fit beside
+	rows  []row
+}
+
+// liveRows are the values that the step under the cursor talks about; where it
+// names none, all that the runbook does.
+func (m *model) liveRows(w int, stack bool) []row {
+	d, now := m.d()
+	l := live{m: m, d: d, now: now, w: w, stack: stack}
+	names := m.runbook.open.Live()
+	if b := m.runbookStep(); b != nil && len(b.Live) > 0 {
+		names = b.Live
+	}
+	for _, n := range names {
+		l.value(n)
+	}
+	return l.rows
+}
+
+// put adds one entry: its parts in one row if they fit.
+func (l *live) put(label string, parts ...row) {
+	lead := func(s string) row { return row{{left(s, liveLabel, ""), dim}} }
+	one := lead(label)
+	for i, p := range parts {
+		if i > 0 {
+			one = one.add(normal, "  ")
+		}
+		one = one.join(p)
+	}
+	if !l.stack || one.width() <= l.w {
+		l.rows = append(l.rows, one.fit(l.w, l.m.gl.cut))
+		return
+	}
+	for i, p := range parts {
+		if i > 0 {
+			label = ""
+		}
+		l.rows = append(l.rows, lead(label).join(p).fit(l.w, l.m.gl.cut))
+	}
+}
+
+func (l *live) value(name string) {
+	s := l.d.state.Value()
+	whole := l.d.state.Whole(l.now)
+	if s == nil || whole.State == sources.Unknown {
+		// Numbers keep their own state; what is not one is not known.
+		why := "the gateway does not answer"
+		if s == nil && !l.d.state.Failing(l.now) {
+			why = "no answer yet"
+		}
+		l.put(name, row{{"??", warn}, {" " + why, dim}})
+		return
+	}
+	f := &l.d.state
+	num := func(n api.Number, format func(float64) string, st style) span {
+		return l.m.num(f.Number(n, l.now), format, st)
+	}
+	switch name {
+	case runbooks.LiveUsers:
+		failed := f.Number(s.Traffic.FailedRatio, l.now)
+		l.put(name,
+			row{{"failed ", normal}, l.m.num(failed, text.Percent, hurt(failed)), {" of ", normal}, num(s.Traffic.RPS, perSecond(" req/s"), normal)},
+			row{{"first output p95 ", normal}, num(s.Traffic.FirstOutputP95, text.Seconds, normal)})
+	case runbooks.LiveRatio:
+		l.ratio(s)
+	case runbooks.LiveBreakers:
+		l.breakers(s)
+	case runbooks.LiveBudget:
+		if b := l.m.budget(l.d, l.now); b != nil {
+			l.put("budget", b)
+		}
+	case runbooks.LiveShare:
+		l.each(name, "every share is 100%", s, func(u *api.Upstream) bool { return u.Share < 100 }, func(u *api.Upstream) []row {
+			lv := num(u.Live, text.Percent, normal)
+			if u.Live.State == api.StateNone && len(u.PrimaryOf) == 0 {
+				lv = span{"none: a spare", dim}
+			}
+			return []row{{{"share " + percent(u.Share), strong}, {" live ", normal}, lv}}
+		})
+	case runbooks.LiveOwn:
+		l.each(name, "no upstream is a primary", s, func(u *api.Upstream) bool { return len(u.PrimaryOf) > 0 }, func(u *api.Upstream) []row {
+			return []row{{num(u.OwnRPS, perSecond(" req/s of its own"), normal)}, plain("else on " + list2(u.Elsewhere, "nobody", l.m.th.outside))}
+		})
+	case runbooks.LiveNext:
+		l.each(name, "no share is below 100%", s, func(u *api.Upstream) bool { return u.Share < 100 }, func(u *api.Upstream) []row {
+			st := good
+			if u.NextStep.BlockedBy != "" {
+				st = warn
+			}
+			if whole.State != sources.Value && st == good {
+				st = dim
+			}
+			return []row{{{"next " + text.Next(u), st}}}
+		})
+	case runbooks.LiveStranded:
+		l.each(name, "every request has another way", s, func(u *api.Upstream) bool { return len(u.Stranded) > 0 }, func(u *api.Upstream) []row {
+			var rows []row
+			for _, t := range u.Stranded {
+				rows = append(rows, row{{l.m.th.outside(t.Task) + " " + text.Rate(t.RPS) + " req/s", bad}, {" " + l.m.th.outside(t.Why), normal}})
+			}
+			return rows
+		})
+	case runbooks.LiveCredential:
+		l.each("keys", "no keys cool", s, func(u *api.Upstream) bool { return u.Credential != "" }, func(u *api.Upstream) []row {
+			r := row{{l.m.th.outside(u.Credential), bad}}
+			if !u.CredentialUntil.IsZero() {
+				r = r.add(normal, ", next try in "+text.Age(u.CredentialUntil.Sub(l.d.clock(l.now))))
+			}
+			return []row{r}
+		})
+	case runbooks.LiveHealth:
+		l.each(name, "not measured", s, func(u *api.Upstream) bool { return u.Health != "" }, func(u *api.Upstream) []row {
+			return []row{{{l.m.th.outside(strings.ToUpper(u.Health)), strong}}}
+		})
+	}
+}
+
+func (l *live) ratio(s *api.State) {
+	n, _ := l.d.ratio(l.now)
+	over := "of 5m"
+	if !asValue(n) && l.m.ask.metrics == nil {
+		n, over = l.d.state.Number(s.Traffic.FallbackRatio, l.now), "of 1m"
+	}
+	r := row{l.m.num(n, text.Percent, strong), {" " + over, dim}}
+	switch {
+	case s.Limit == nil:
+		l.put("ratio", r, styled(dim, "no limit is configured"))
+	case asValue(n) && n.Value > s.Limit.FallbackRatio:
+		l.put("ratio", r, row{{"over limit " + text.Percent(s.Limit.FallbackRatio), bad}})
+	default:
+		l.put("ratio", r, plain("limit "+text.Percent(s.Limit.FallbackRatio)))
+	}
+}
+
+// breakers are the buckets that are not closed, the worst first.
+func (l *live) breakers(s *api.State) {
+	type bucket struct {
+		u *api.Upstream
+		b *api.Breaker
+	}
+	var bs []bucket
+	for i := range s.Upstreams {
+		for j := range s.Upstreams[i].Breakers {
+			if b := &s.Upstreams[i].Breakers[j]; text.Severity(b) > 0 {
+				bs = append(bs, bucket{&s.Upstreams[i], b})
+			}
+		}
+	}
+	slices.SortStableFunc(bs, func(a, b bucket) int { return text.Severity(b.b) - text.Severity(a.b) })
+	if len(bs) == 0 {
+		st := good
+		if l.d.state.Whole(l.now).State != sources.Value {
+			st = dim
+		}
+		l.put("breakers", styled(st, "all CLOSED"))
+		return
+	}
+	label := "breakers"
+	for i, x := range bs {
+		if i == liveMost {
+			l.put("", styled(warn, "and "+strconv.Itoa(len(bs)-i)+" more are not closed"))
+			break
+		}
+		st := warn
+		if text.Severity(x.b) == 3 {
+			st = bad
+		}
+		parts := []row{plain(l.name(x.u.Name + ":" + x.b.Capability)), styled(st, text.Breaker(x.b, l.d.clock(l.now)))}
+		if why := strings.TrimSpace(x.b.Reason + " " + x.b.Detail); why != "" {
+			parts = append(parts, styled(dim, l.m.th.outside(why)))
+		}
+		l.put(label, parts...)
+		label = ""
+	}
+}
+
+// each puts what say says of the upstreams that pass, or none.
+func (l *live) each(label, none string, s *api.State, pass func(*api.Upstream) bool, say func(*api.Upstream) []row) {
+	n := 0
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		if !pass(u) {
+			continue
+		}
+		if n++; n > liveMost {
+			continue
+		}
+		l.put(label, append([]row{plain(l.name(u.Name))}, say(u)...)...)
+		label = ""
+	}
+	switch {
+	case n == 0:
+		l.put(label, styled(dim, none))
+	case n > liveMost:
+		l.put("", styled(dim, "and "+strconv.Itoa(n-liveMost)+" more"))
+	}
+}
+
+// name is a name in no more columns than leave room for what is said of it.
+func (l *live) name(s string) string {
+	room := l.w - liveLabel
+	if !l.stack {
+		room /= 2
+	}
+	return cutMiddle(l.m.th.outside(s), max(room, 8), l.m.gl.cut)
+}

@@ -1,0 +1,85 @@
+package ui
+
+import (
+	"strconv"
+	"time"
+
+	"failback/runbooks"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+// The room of an overview from which on the runbooks have a row: that of
+// proposed ones, and of none.
+const (
+	startRoom = 8
+	quietRoom = 24
+)
+
+// start is the overview's row of the runbooks to start with; nil where there
+// is none and no room to say so.
+func (m *model) start(d *data, now time.Time, w, room int) row {
+	head := row{{" START WITH  ", accent}}
+	if w < wide {
+		head = row{{" START    ", accent}}
+	}
+	ps := m.proposals()
+	switch {
+	case len(ps) > 0 && room >= startRoom:
+	case len(ps) == 0 && room >= quietRoom:
+		return head.add(dim, m.quietStart()).fit(w, m.gl.cut)
+	default:
+		return nil
+	}
+	st, end := normal, row(nil)
+	if whole := d.state.Whole(now); whole.State == sources.Unknown {
+		st, end = dim, row{{"  as of " + text.Age(whole.Age) + " ago", warn}}
+	}
+	item := func(i int, why string) row {
+		r := row{{"[" + strconv.Itoa(i+1) + "]", accent}, {" " + m.th.outside(ps[i].Runbook.Title), st}}
+		if why != "" {
+			r = r.add(dim, " (matches "+why+")")
+		}
+		return r
+	}
+	line := func(n int, gap string, why func(p *runbooks.Match) string) row {
+		r := head
+		for i := range n {
+			if i > 0 {
+				r = r.add(normal, gap)
+			}
+			r = r.join(item(i, why(&ps[i])))
+		}
+		if n < len(ps) {
+			r = r.add(dim, gap+"and "+strconv.Itoa(len(ps)-n)+" more")
+		}
+		return r.join(end)
+	}
+	n := min(len(ps), 9)
+	silent := func(*runbooks.Match) string { return "" }
+	tries := []row{
+		line(n, "    ", func(p *runbooks.Match) string { return p.Why }),
+		line(n, "    ", func(p *runbooks.Match) string { return p.Short }),
+		line(n, "    ", func(p *runbooks.Match) string {
+			if p == &ps[0] {
+				return p.Short
+			}
+			return ""
+		}),
+	}
+	for ; n > 0; n-- {
+		tries = append(tries, line(n, "   ", silent), line(n, "  ", silent))
+	}
+	return first(w, tries...).fit(w, m.gl.cut)
+}
+
+// quietStart says what would be proposed, and when.
+func (m *model) quietStart() string {
+	switch {
+	case m.noRunbook() != "":
+		return m.noRunbook()
+	case m.live.state.Value() == nil:
+		return "not known yet which runbook fits"
+	}
+	return "no runbook fits; one does when a breaker opens or a share is lowered. 1-9 open them all the same"
+}
