@@ -723,3 +723,61 @@ func TestMetricsAgainstReference(t *testing.T) {
 		t.Errorf("%d series and %d errors: the test says little", counted, failed)
 	}
 }
+
+// tangled spoils some lines: fields that occur twice, or under another spelling
+// of the same label.
+func tangled(r *rand.Rand, entries []Entry) []Entry {
+	for i, e := range entries {
+		if r.IntN(3) == 0 {
+			extra := pick(r, []string{`"a":"y",`, `"n":3,`, `"o_p":5,`, `"o-p":"x",`, `" b ":"x",`, `"a":"\u0078",`, `"app_extracted":"x",`})
+			entries[i].Line = []byte(strings.Replace(string(e.Line), "{", "{"+extra, 1))
+		}
+	}
+	return entries
+}
+
+// TestHintsChangeNothing: a source that leaves out what fails a hint gives the
+// same answer as one that ignores hints, errors included.
+func TestHintsChangeNothing(t *testing.T) {
+	answers, failed, spared := 0, 0, int64(0)
+	for seed := range uint64(6000) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		l := NewLines(tangled(r, randomLines(r, false)))
+		q := &refQuery{stages: randomStages(r, false, r.IntN(2) == 0)}
+		req := Request{End: 100 * sec, Limit: 1 + r.IntN(30), Forward: r.IntN(2) == 0, Step: 3 * time.Second}
+		if r.IntN(2) == 0 {
+			q.rng, q.op = time.Minute, pick(r, []string{"count_over_time", "rate", "bytes_over_time"})
+			if r.IntN(2) == 0 {
+				q.op, q.unwrap = pick(r, []string{"sum_over_time", "max_over_time"}), pick(r, []string{"n", "o_p"})
+			}
+			if r.IntN(3) > 0 {
+				q.outer, q.outerBy = pick(r, []string{"sum", "count"}), []string{pick(r, refNames)}
+			}
+			req.Instant = r.IntN(2) == 0
+		}
+		var err error
+		if req.Query, err = Parse(q.String()); err != nil {
+			t.Fatalf("seed %d: %s: %v", seed, q, err)
+		}
+		want, werr := Eval(t.Context(), plain{l}, req)
+		got, gerr := Eval(t.Context(), pruned{l}, req)
+		if fmt.Sprint(werr) != fmt.Sprint(gerr) {
+			t.Fatalf("seed %d: %s: %v with hints, %v without", seed, q, gerr, werr)
+		}
+		if werr != nil {
+			failed++
+			continue
+		}
+		spared += want.Stats.Lines - got.Stats.Lines
+		want.Stats, got.Stats = Stats{}, Stats{}
+		a, errA := want.MarshalJSON()
+		b, errB := got.MarshalJSON()
+		if errA != nil || errB != nil || string(a) != string(b) {
+			t.Fatalf("seed %d: %s\nwith hints    %s\nwithout hints %s", seed, q, b, a)
+		}
+		answers += len(want.Series) + len(want.Streams)
+	}
+	if answers < 10_000 || failed < 100 || spared < 1000 {
+		t.Errorf("%d streams and series, %d errors, %d lines spared: the test says little", answers, failed, spared)
+	}
+}

@@ -36,10 +36,10 @@ type Selection struct {
 	// Where and Contains are hints, always safe to ignore: a line that surely
 	// fails one of them is not in the answer and may be left out.
 
-	// Where speaks of the labels that `json` would make of the line, "" for one
-	// that is absent. For a line that has a field of that very name once at its
-	// top level and no other that would be written like it (JSONValues says so)
-	// it is that field's value.
+	// Where speaks of the labels that `json` makes of a line, "" for one that is
+	// absent; FieldReader says which they are, and whether that is certain. Of
+	// the lines of a stream that itself has a label of the condition's name it
+	// says nothing: there the name is that label, not the field.
 	Where []Condition
 	// Contains holds substrings of the line.
 	Contains [][]byte
