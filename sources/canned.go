@@ -20,7 +20,8 @@ type Canned struct {
 	Name, Title string
 	// Means says what an answer means, None what it means that there is none.
 	Means, None string
-	// Runbook is the id of the runbook it belongs to.
+	// Runbook is the id of the runbook that goes on from its answer; empty: there
+	// is none.
 	Runbook string
 	// Range is how far it looks back unless somebody says otherwise.
 	Range time.Duration
@@ -81,13 +82,13 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 			Name: "first-switch", Title: "when the first switch happened", text: switched,
 			Means:   "the first request that left its primary: its time is when it began, failed_provider and reason say why",
 			None:    "no request left its primary in this time",
-			Runbook: "fallback-ratio-high", Range: 6 * time.Hour, Limit: 1, Forward: true,
+			Runbook: "provider-5xx", Range: 6 * time.Hour, Limit: 1, Forward: true,
 		},
 		{
 			Name: "not-allowed", Title: "tasks that fell back although not allowed", text: requests + notAllowed(tasks), Alarm: true,
-			Means:   "must be empty: each line is a request that another candidate, or another model, was given against the task's policy",
-			None:    "as it must be: no task left its primary, or its model, against its policy",
-			Runbook: "forbidden-fallback", Range: 24 * time.Hour, Limit: LogsLimit,
+			Means: "must be empty: each line is a request that another candidate, or another model, was given against the task's policy",
+			None:  "as it must be: no task left its primary, or its model, against its policy",
+			Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 		{
 			Name: "affected", Title: "affected request ids",
@@ -95,26 +96,26 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 				` | line_format "{{.request_id}} {{.task_type}} {{.workflow_status}} {{.reason}}"`,
 			Means:   "each request that did not simply get its primary's answer: request id, task, what it came to, and why",
 			None:    "every request got its primary's answer, was the caller's mistake, or its client left",
-			Runbook: "fallback-ratio-high", Range: 15 * time.Minute, Limit: LogsLimit,
+			Runbook: "provider-5xx", Range: 15 * time.Minute, Limit: LogsLimit,
 		},
 		{
 			Name: "by-reason", Title: "switches by reason", text: count("reason", switched), Instant: true,
 			Means:   "how many requests left their primary, by why it did not answer: the greatest names the runbook to begin with",
 			None:    "no request left its primary in this time",
-			Runbook: "fallback-ratio-high", Range: time.Hour,
+			Runbook: "provider-5xx", Range: time.Hour,
 		},
 		{
 			Name: "by-task", Title: "switches by task", text: count("task_type", switched), Instant: true,
 			Means:   "how many requests left their primary, by task: whose users notice",
 			None:    "no request left its primary in this time",
-			Runbook: "fallback-ratio-high", Range: time.Hour,
+			Runbook: "provider-5xx", Range: time.Hour,
 		},
 		{
 			Name: "first-output", Title: "first-output failovers by failed provider",
 			text: count("failed_provider", switched+` | reason="first_output_timeout"`), Instant: true,
-			Means:   "how many streams were given to another candidate because no output came in time, by who kept silent",
-			None:    "no stream was given away for want of a first output",
-			Runbook: "first-output-slow", Range: time.Hour,
+			Means: "how many streams were given to another candidate because no output came in time, by who kept silent",
+			None:  "no stream was given away for want of a first output",
+			Range: time.Hour,
 		},
 		{
 			Name: "breakers", Title: "breaker transitions", text: event("breaker_transition"),
@@ -124,27 +125,27 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 		},
 		{
 			Name: "late-results", Title: "late results", text: event("late_result"),
-			Means:   "answers that came after their request had ended elsewhere: paid for, given to nobody, and looked at before work is repeated",
-			None:    "no answer came too late in this time",
-			Runbook: "late-results", Range: 24 * time.Hour, Limit: LogsLimit,
+			Means: "answers that came after their request had ended elsewhere: paid for, given to nobody, and looked at before work is repeated",
+			None:  "no answer came too late in this time",
+			Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 		{
 			Name: "incomplete", Title: "incomplete streams", text: requests + ` | workflow_status="incomplete"`,
 			Means:   "streams that broke off after the client had part of them: these users saw half an answer",
 			None:    "no stream broke off after it had begun",
-			Runbook: "incomplete-streams", Range: time.Hour, Limit: LogsLimit,
+			Runbook: "manual-failback", Range: time.Hour, Limit: LogsLimit,
 		},
 		{
 			Name: "human", Title: "what went to people", text: requests + ` | workflow_status="human"`,
-			Means:   "requests that no candidate could or might answer, and that wait for a person",
-			None:    "no request was handed to a person",
-			Runbook: "human-queue", Range: 24 * time.Hour, Limit: LogsLimit,
+			Means: "requests that no candidate could or might answer, and that wait for a person",
+			None:  "no request was handed to a person",
+			Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 		{
 			Name: "operators", Title: "operator commands", text: event("operator_command"),
 			Means:   "who changed what, why, and whether it took effect, refused commands too",
 			None:    "nobody gave a command in this time",
-			Runbook: "fallback-ratio-high", Range: 24 * time.Hour, Limit: LogsLimit,
+			Runbook: "manual-failback", Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 	}
 	for i := range all {
