@@ -31,8 +31,9 @@ const (
 // is: it looks only at what it passes, and what comes after the object is never
 // looked at.
 type jsonScanner struct {
-	data []byte
-	off  int
+	data  []byte
+	off   int
+	plain bool // there is no escape in data
 
 	key    []byte // not unescaped
 	keyEsc bool
@@ -55,7 +56,7 @@ func skipSpace(data []byte, off int) int {
 
 // open begins the object at the start of data.
 func (s *jsonScanner) open(data []byte) bool {
-	*s = jsonScanner{data: data}
+	*s = jsonScanner{data: data, plain: bytes.IndexByte(data, '\\') < 0}
 	off := skipSpace(data, 0)
 	if off == len(data) || data[off] != '{' {
 		s.err = jsonNoObjectEnd
@@ -90,7 +91,7 @@ func (s *jsonScanner) next() bool {
 	default:
 		return s.fail(jsonNoObjectEnd)
 	}
-	end, esc := stringEnd(data, off)
+	end, esc := stringEnd(data, off, s.plain)
 	if end < 0 {
 		return s.fail(jsonMalformed)
 	}
@@ -148,7 +149,7 @@ func (s *jsonScanner) value(off int) int {
 	data := s.data
 	switch c := data[off]; c {
 	case '"':
-		end, _ := stringEnd(data, off+1)
+		end, _ := stringEnd(data, off+1, s.plain)
 		if end < 0 {
 			s.err = jsonNoStringEnd
 			return -1
@@ -160,7 +161,7 @@ func (s *jsonScanner) value(off int) int {
 		if c == '{' {
 			typ, closing, why = jsonObject, '}', jsonNoObjectEnd
 		}
-		end := blockEnd(data, off, c, closing)
+		end := blockEnd(data, off, c, closing, s.plain)
 		if end < 0 {
 			s.err = why
 			return -1
@@ -197,14 +198,15 @@ loop:
 	return end
 }
 
-// stringEnd finds the quote that closes a string which begins at off.
-func stringEnd(data []byte, off int) (end int, escaped bool) {
+// stringEnd finds the quote that closes a string which begins at off. plain says
+// that there is no escape.
+func stringEnd(data []byte, off int, plain bool) (end int, escaped bool) {
 	i := bytes.IndexByte(data[off:], '"')
 	if i < 0 {
 		return -1, false
 	}
 	end = off + i
-	if bytes.IndexByte(data[off:end], '\\') < 0 {
+	if plain || bytes.IndexByte(data[off:end], '\\') < 0 {
 		return end, false
 	}
 	for {
@@ -225,12 +227,12 @@ func stringEnd(data []byte, off int) (end int, escaped bool) {
 
 // blockEnd returns what comes after the bracket that closes the one at off, or
 // -1. Brackets of the other kind are not looked at.
-func blockEnd(data []byte, off int, opening, closing byte) int {
+func blockEnd(data []byte, off int, opening, closing byte, plain bool) int {
 	level := 0
 	for i := off; i < len(data); i++ {
 		switch data[i] {
 		case '"':
-			end, _ := stringEnd(data, i+1)
+			end, _ := stringEnd(data, i+1, plain)
 			if end < 0 {
 				return -1
 			}

@@ -132,7 +132,7 @@ func (s *logfmtScanner) next() bool {
 	}
 	i++
 	if i < len(data) && data[i] == '"' {
-		end, _ := stringEnd(data, i+1)
+		end, _ := stringEnd(data, i+1, false)
 		if end < 0 {
 			s.off = len(data)
 			return s.fail(len(data), "unterminated quoted value")
