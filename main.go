@@ -60,6 +60,7 @@ func init() {
 		{name: "console", about: "the console of a gateway that runs", run: runConsole, flags: consoleFlags},
 		{name: "status", about: "what the gateway is doing, once", run: runStatus, flags: clientFlags},
 		{name: "decisions", about: "the latest routing decisions", run: runDecisions, flags: decisionsFlags},
+		{name: "query", args: "[NAME]", about: "ask the decision log: a canned query, or LogQL; without either, lists the canned ones", run: runQuery, flags: runQueryFlags},
 		{name: "step", args: "UPSTREAM SHARE", about: "give an upstream 0, 5, 25, 75 or 100 percent of its own traffic", run: runStep, flags: stepFlags},
 		{name: "breaker", args: "UPSTREAM:CAPABILITY open|close|auto", about: "force a breaker for a time, or let it decide again", run: runBreaker, flags: breakerFlags},
 		{name: "passthrough", args: "on|off", about: "break glass: a fixed order that ignores share and breakers", run: runPassthrough, flags: passthroughFlags},
@@ -90,6 +91,7 @@ type invocation struct {
 	script, instance, listen   string
 	cooldown, dir              string
 	headless, endsWithStdin    bool
+	query                      queryFlags
 }
 
 // usageError is a call that makes no sense as it is.

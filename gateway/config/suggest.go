@@ -46,3 +46,7 @@ func distance(a, b string) int {
 	}
 	return last[len(t)]
 }
+
+// Nearest returns the candidate that s most likely stands for, and whether it
+// is near enough to be a slip of the pen.
+func Nearest(s string, candidates []string) (string, bool) { return nearest(s, candidates) }

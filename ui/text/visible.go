@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // maxMarks is how many combining marks in a row are shown as they are. Living
@@ -126,3 +128,6 @@ func writeEscape(b *strings.Builder, prefix string, v uint64, digits int) {
 	}
 	b.WriteString(h)
 }
+
+// Width is how many columns of a terminal Visible(s) takes.
+func Width(s string) int { return ansi.StringWidth(Visible(s)) }
