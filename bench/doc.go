@@ -8,4 +8,5 @@
 //	go run ./bench            the table of the README, about two minutes
 //	go run ./bench -streams   2,000 open streams: memory of each, and what is left
 //	go run ./bench -million   a million requests: memory on the way
+//	go run ./bench -profile D processor profiles of failback under each load
 package main

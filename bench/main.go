@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -33,6 +34,7 @@ func run() error {
 	turn := flag.Duration("turn", 2*time.Second, "length of a turn")
 	streams := flag.Bool("streams", false, "2,000 open streams instead of the table")
 	million := flag.Bool("million", false, "a million requests instead of the table")
+	profiles := flag.String("profile", "", "write processor profiles of failback, one for each load, into this directory instead of the table")
 	flag.Parse()
 
 	dir, err := os.MkdirTemp("", "failback-bench-")
@@ -70,6 +72,8 @@ func run() error {
 		return holdStreams(failback, proxy)
 	case *million:
 		return sendMillion(failback)
+	case *profiles != "":
+		return profileLoads(failback, *profiles)
 	}
 	return table(stub, proxy, failback, *rounds, *turn)
 }
@@ -85,19 +89,46 @@ func model() string {
 	return runtime.GOARCH
 }
 
-// table prints what a request costs through each of the servers.
-func table(stub, proxy, failback *process, rounds int, turn time.Duration) error {
-	fmt.Println("| one request, closed loop of 8 | stub alone | ReverseProxy | failback | processor time against ReverseProxy | target |")
-	fmt.Println("|---|---|---|---|---|---|")
-	for _, load := range []struct {
-		name, body string
-		target     float64
-	}{
+// load is one kind of request, and how much it may cost against ReverseProxy.
+type load struct {
+	name, body string
+	target     float64
+}
+
+func loads() []load {
+	return []load{
 		{"1 KB", body("m", 1<<10, false), 1.3},
 		{"100 KB", body("m", 100<<10, false), 1.5},
 		{"1 MB", body("m", 1<<20, false), 1.6},
 		{"60-frame stream", body("m", 1<<10, true), 1.4},
-	} {
+	}
+}
+
+// profileLoads writes what the processor did in failback under each load, for
+// go tool pprof.
+func profileLoads(failback *process, dir string) error {
+	const seconds = 10
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	for _, l := range loads() {
+		done := make(chan error, 1)
+		path := filepath.Join(dir, strings.ReplaceAll(l.name, " ", "-")+".pprof")
+		go func() { done <- failback.profile(path, seconds) }()
+		n, err := closed(failback.url, l.body, 8, (seconds+1)*time.Second, math.MaxInt64)
+		if err := errors.Join(err, <-done); err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		fmt.Printf("%s: %.0f/s, %s\n", l.name, float64(n)/(seconds+1), path)
+	}
+	return nil
+}
+
+// table prints what a request costs through each of the servers.
+func table(stub, proxy, failback *process, rounds int, turn time.Duration) error {
+	fmt.Println("| one request, closed loop of 8 | stub alone | ReverseProxy | failback | processor time against ReverseProxy | target |")
+	fmt.Println("|---|---|---|---|---|---|")
+	for _, load := range loads() {
 		cost := map[string][]float64{}
 		rate := map[string][]float64{}
 		var ratios []float64

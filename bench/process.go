@@ -143,18 +143,39 @@ func (p *process) sockets() (n int) {
 	return n
 }
 
-// goroutines is how many failback has, from its operator API.
-func (p *process) goroutines() int {
+// pprof asks failback's operator API for a profile.
+func (p *process) pprof(what string) ([]byte, error) {
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
 	}}}
 	defer c.CloseIdleConnections()
-	res, err := c.Get("http://failback/operator/v1/debug/pprof/goroutine?debug=1")
+	res, err := c.Get("http://failback/operator/v1/debug/pprof/" + what)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", what, res.Status, b)
+	}
+	return b, err
+}
+
+// profile writes what failback's processor time goes to in the next seconds.
+func (p *process) profile(path string, seconds int) error {
+	b, err := p.pprof("profile?seconds=" + strconv.Itoa(seconds))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
+}
+
+// goroutines is how many failback has, from its operator API.
+func (p *process) goroutines() int {
+	b, err := p.pprof("goroutine?debug=1")
 	if err != nil {
 		return -1
 	}
-	defer res.Body.Close()
-	b, _ := io.ReadAll(res.Body)
 	var n int
 	if _, err := fmt.Sscanf(string(b), "goroutine profile: total %d", &n); err != nil {
 		return -1
