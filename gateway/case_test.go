@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,8 @@ type setting struct {
 	// candidates is added to the candidates of m, by upstream: ", substitute: true".
 	candidates map[string]string
 	upstreams  map[string]string // likewise to the upstreams
-	secure     bool              // clients and upstreams speak TLS, clients HTTP/2
+	secure     bool              // clients speak TLS and HTTP/2
+	http2      bool              // upstreams do; they play by playsH2
 }
 
 // scene is a case that runs.
@@ -79,12 +81,14 @@ func (l *lines) String() string {
 // actor is an upstream that writes bytes.
 type actor struct {
 	name string
+	l    *memnet.Listener
 
 	mu       sync.Mutex // guards everything that follows
 	requests []heard
 	play     func(*exchange)
+	playH2   func(*h2exchange)
 	conns    map[*memnet.Conn]bool
-	left     int // connections that the gateway ended while an answer was under way
+	most     int // connections that were open at once
 }
 
 // heard is a request as an upstream got it.
@@ -111,6 +115,9 @@ func (a *actor) plays(f func(*exchange)) {
 	defer a.mu.Unlock()
 	a.play = f
 }
+
+// refuses has the upstream refuse connections from now on.
+func (a *actor) refuses() { _ = a.l.Close() }
 
 // asked is how many requests it got.
 func (a *actor) asked() int {
@@ -236,10 +243,15 @@ func inScene(t *testing.T, s setting, f func(*scene)) {
 		s.names = []string{"A", "B", "C"}
 	}
 	tr := &http.Transport{DisableCompression: true}
-	scheme := "http://"
+	scheme, theirs, o := "http://", "http://", gateway.Options{}
 	if s.secure {
 		scheme = "https://"
 		s.more += certificate(t, dir, tr)
+	}
+	var server *tls.Config
+	if s.http2 {
+		theirs = "https://"
+		server, o.UpstreamTLS = h2certificate(t)
 	}
 	yaml := fmt.Sprintf("listen: \"127.0.0.1:80\"\ndata_dir: %q\ndrain_delay: 0s\nupstreams:\n", dir)
 	for _, name := range s.names {
@@ -247,7 +259,11 @@ func inScene(t *testing.T, s setting, f func(*scene)) {
 		if s.dialect == decision.OpenAI {
 			path = "/v1"
 		}
-		yaml += fmt.Sprintf("  %s: {dialect: %s, base_url: \"http://%s.test:80%s\", api_key: key-of-%s%s}\n", name, s.dialect, strings.ToLower(name), path, name, s.upstreams[name])
+		key := ", api_key: key-of-" + name
+		if strings.Contains(s.upstreams[name], "api_keys:") {
+			key = ""
+		}
+		yaml += fmt.Sprintf("  %s: {dialect: %s, base_url: \"%s%s.test:80%s\"%s%s}\n", name, s.dialect, theirs, strings.ToLower(name), path, key, s.upstreams[name])
 	}
 	yaml += "models:\n  m: {candidates: ["
 	for i, name := range s.names {
@@ -263,25 +279,23 @@ func inScene(t *testing.T, s setting, f func(*scene)) {
 		var running sync.WaitGroup
 		defer running.Wait()
 		for _, name := range s.names {
-			a := &actor{name: name, play: ok, conns: map[*memnet.Conn]bool{}}
-			w.up[name] = a
 			l, err := w.net.Listen(strings.ToLower(name) + ".test:80")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			running.Go(func() { a.serve(l, &running) })
+			a := &actor{name: name, l: l, play: ok, playH2: okH2, conns: map[*memnet.Conn]bool{}}
+			w.up[name] = a
+			running.Go(func() { a.serve(l, server, &running) })
 		}
-		w.gw = gateway.New(gateway.Options{
-			Stdout:      w.lines,
-			DialContext: w.net.DialContext,
-			Listen:      func(string, string) (net.Listener, error) { return w.net.Listen("gateway.test:80") },
-			Load: func(ctx context.Context) (*config.Config, error) {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				return config.Load(ctx, config.Source{Data: w.config, Env: os.LookupEnv})
-			},
-		})
+		o.Stdout, o.DialContext = w.lines, w.net.DialContext
+		o.Listen = func(string, string) (net.Listener, error) { return w.net.Listen("gateway.test:80") }
+		o.Load = func(ctx context.Context) (*config.Config, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return config.Load(ctx, config.Source{Data: w.config, Env: os.LookupEnv})
+		}
+		w.gw = gateway.New(o)
 		if err := w.gw.StartAlone(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -320,28 +334,40 @@ func (w *scene) nothingHeld() {
 	}
 }
 
-func (a *actor) serve(l net.Listener, running *sync.WaitGroup) {
+// serve talks on each connection, in HTTP/2 if secured.
+func (a *actor) serve(l net.Listener, secured *tls.Config, running *sync.WaitGroup) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
-		running.Go(func() { a.talk(c.(*memnet.Conn)) })
+		running.Go(func() {
+			a.opened(c.(*memnet.Conn), true)
+			defer a.opened(c.(*memnet.Conn), false)
+			defer c.Close()
+			if secured == nil {
+				a.talk(c.(*memnet.Conn))
+			} else {
+				a.talkH2(c.(*memnet.Conn), secured)
+			}
+		})
 	}
+}
+
+func (a *actor) opened(c *memnet.Conn, is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !is {
+		delete(a.conns, c)
+		return
+	}
+	a.conns[c] = true
+	a.most = max(a.most, len(a.conns))
 }
 
 // talk plays on one connection. A second reader notices when the gateway ends
 // it: a request is read whole before it is answered.
 func (a *actor) talk(c *memnet.Conn) {
-	a.mu.Lock()
-	a.conns[c] = true
-	a.mu.Unlock()
-	defer func() {
-		_ = c.Close()
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.conns, c)
-	}()
 	in := bufio.NewReader(c)
 	for {
 		r, err := http.ReadRequest(in)

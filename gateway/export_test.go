@@ -40,3 +40,30 @@ func (g *Gateway) OperatorState() api.State { return (*control)(g).State(api.You
 
 // Buffered is how many bytes of requests and held answers are reserved.
 func (g *Gateway) Buffered() int64 { return g.memory.used.Load() }
+
+// Counted sums what the counter name of /metrics says where its labels have
+// all the given values.
+func (g *Gateway) Counted(name string, labels map[string]string) float64 {
+	families, err := g.registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			same := 0
+			for _, l := range m.GetLabel() {
+				if v, ok := labels[l.GetName()]; ok && v == l.GetValue() {
+					same++
+				}
+			}
+			if same == len(labels) {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
