@@ -97,7 +97,7 @@ func (b *block) read(need need) error {
 				return b.wrong(v)
 			}
 			b.lines[i] = nil
-			if line = line[:end:end]; need.allows(line) {
+			if line = line[:end:end]; need.allows(line, v.labels[v.x.stream(r.row)]) {
 				b.lines[i] = line
 			}
 		}

@@ -45,6 +45,9 @@ type index struct {
 // stride is how many codes a shape has.
 func (x *index) stride() int { return 1 + len(x.fields) }
 
+// stream is the number of the stream that a row belongs to.
+func (x *index) stream(row int) uint32 { return x.shapes[int(x.shape[row])*x.stride()] }
+
 // until returns the place behind line row and whatever follows it in the file
 // before the next line.
 func (x *index) until(row int) int64 {

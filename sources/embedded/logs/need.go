@@ -12,7 +12,14 @@ import (
 // need is what lines must contain to be in the answer.
 type need struct {
 	always []text
-	plain  []text // if the line has no escapes
+	plain  []field // if the line has no escapes
+}
+
+// field is a field whose value must be in the line, unless the line's stream
+// has a label of that name: then the name is that label.
+type field struct {
+	name string
+	text
 }
 
 // text is what is looked for in lines. rare is the part of it from its rarest
@@ -40,6 +47,9 @@ func (t text) in(line []byte) bool {
 	return bytes.Contains(line, t.rare) && (len(t.rare) == len(t.whole) || bytes.Contains(line, t.whole))
 }
 
+// brokenBytes are what a parser may read bytes as that are not UTF-8.
+const brokenBytes = string(utf8.RuneError) + " "
+
 // needed returns what the lines that sel chooses contain. A field that must
 // equal a text has it in the line, unless it is written with escapes.
 func needed(sel logql.Selection, indexed []string) need {
@@ -49,22 +59,22 @@ func needed(sel logql.Selection, indexed []string) need {
 	}
 	for _, c := range sel.Where {
 		if c.Op == logql.Equal && len(c.Value) > 3 && !slices.Contains(indexed, c.Name) &&
-			utf8.ValidString(c.Value) && !strings.ContainsRune(c.Value, utf8.RuneError) {
-			n.plain = append(n.plain, newText([]byte(c.Value)))
+			utf8.ValidString(c.Value) && !strings.ContainsAny(c.Value, brokenBytes) {
+			n.plain = append(n.plain, field{c.Name, newText([]byte(c.Value))})
 		}
 	}
 	return n
 }
 
-// allows reports whether line may be in the answer.
-func (n need) allows(line []byte) bool {
+// allows reports whether line, of a stream with labels, may be in the answer.
+func (n need) allows(line []byte, labels logql.Labels) bool {
 	for _, t := range n.always {
 		if !t.in(line) {
 			return false
 		}
 	}
-	for _, t := range n.plain {
-		if !t.in(line) && bytes.IndexByte(line, '\\') < 0 {
+	for _, f := range n.plain {
+		if _, own := labels.Lookup(f.name); !own && !f.in(line) && bytes.IndexByte(line, '\\') < 0 {
 			return false
 		}
 	}

@@ -157,7 +157,7 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 		for i, r := range b.refs {
 			if line := b.lines[i]; line != nil {
 				x := r.v.x
-				e := logql.Entry{TS: x.ts[r.row], Labels: r.v.labels[x.shapes[int(x.shape[r.row])*x.stride()]], Line: line}
+				e := logql.Entry{TS: x.ts[r.row], Labels: r.v.labels[x.stream(r.row)], Line: line}
 				if !yield(e) {
 					return nil
 				}
@@ -234,6 +234,9 @@ func (p *plan) choose(v *view) bool {
 			code := x.shapes[i*n+1+field]
 			if code == unknown || !v.want[i] {
 				continue
+			}
+			if _, own := v.labels[x.shapes[i*n]].Lookup(c.Name); own {
+				continue // the name is the stream's label, not the field
 			}
 			if verdict[code] == 0 {
 				verdict[code] = fails
