@@ -1,8 +1,10 @@
 package ui
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -112,23 +114,43 @@ func (m *model) logLineBody(w int) []row {
 	}
 	r := &o.shown.answer.Rows[o.row]
 	add("time", r.Time().Format(time.RFC3339Nano))
-	add("labels", text.LogLabels(r.Labels))
-	if fs := text.LogFields(r.Line); len(fs) > 0 {
-		rows = append(rows, nil, styled(accent, " FIELDS"))
+	section := func(name string, fs []text.LogField) {
+		if len(fs) == 0 {
+			return
+		}
+		rows = append(rows, nil, styled(accent, " "+name))
 		for _, f := range fs {
-			if width(f.Name) < labelWidth {
-				add(f.Name, f.Value)
-				continue
+			if n := out(f.Name); width(n) >= labelWidth {
+				rows = append(rows, styled(dim, " "+n))
+				f.Name = ""
 			}
-			rows = append(rows, styled(dim, " "+out(f.Name)))
-			add("", f.Value)
+			add(f.Name, f.Value)
 		}
 	}
+	fields := text.LogFields(r.Line)
+	section("LABELS", labelsBeside(r.Labels, fields))
+	section("FIELDS", fields)
 	rows = append(rows, nil, styled(accent, " AS IT IS"))
 	for _, l := range wrap(out(r.Line), max(w-1, 10), normal) {
 		rows = append(rows, plain(" ").join(l))
 	}
 	return rows
+}
+
+// labelsBeside are the labels that are not fields of the line as well, as `json`
+// makes of each, in the order of their names.
+func labelsBeside(labels map[string]string, fields []text.LogField) []text.LogField {
+	known := make(map[text.LogField]bool, len(fields))
+	for _, f := range fields {
+		known[f] = true
+	}
+	var ls []text.LogField
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if f := (text.LogField{Name: name, Value: labels[name]}); f.Value != "" && !known[f] {
+			ls = append(ls, f)
+		}
+	}
+	return ls
 }
 
 // logRowText is the row under the cursor, whole.

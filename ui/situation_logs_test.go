@@ -156,6 +156,11 @@ func init() {
 			a.Series = append(a.Series, s)
 		}
 	}), own(`sum by (route) (rate({service_name="failback"} | json [5m]))`), []string{"m"})
+	logSituation("decision-why", some(eventful))
+	situations[len(situations)-1].make = func(m *model) {
+		withLoki(m, some(eventful))
+		keys(m, "d", "j", "enter", "G")
+	}
 	logSituation("logs-of-request", some(eventful))
 	situations[len(situations)-1].make = func(m *model) {
 		withLoki(m, some(eventful))

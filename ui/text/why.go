@@ -96,16 +96,16 @@ func nobodyAsked(d *api.Decision) string {
 func firstAsked(d *api.Decision) string {
 	first := d.Attempts[0].Provider
 	at := place(d, first)
-	s := first + " was asked first: "
+	s := first + " was asked first"
 	switch p := passed(d, 0, at); {
 	case first == d.PrimaryProvider && d.Reason == "overflow":
-		return s + "it is the primary, and " + Meaning("overflow")
+		return s + ": it is the primary, and " + Meaning("overflow")
 	case p != "":
-		return s + "before it in order, and passed by: " + p
+		return s + "; passed by before it: " + p
 	case first == d.PrimaryProvider:
-		return s + "it is the primary, and it was open"
+		return s + ": it is the primary, and it was open"
 	}
-	return s + "it was the first in order that was open"
+	return s + ": it was the first in order that was open"
 }
 
 // whyNext says why attempt i+1 followed attempt i.

@@ -37,7 +37,7 @@ func TestWhy(t *testing.T) {
 		{"the primary", decided(func(d *api.Decision) { d.WorkflowStatus = "completed" }, "a ok"), []string{"a was asked first: it is the primary", "Nothing had to follow", "completed: the primary answered"}},
 		{"passed by", decided(func(d *api.Decision) {
 			d.Candidates[0].Skipped, d.WorkflowStatus, d.SelectedProvider, d.Reason, d.Substitute = "breaker_open", "degraded_completed", "b", "breaker_open", true
-		}, "b ok"), []string{"b was asked first: before it in order, and passed by: a (breaker_open, the breaker", "b answered instead of a, because of breaker_open", "another model"}},
+		}, "b ok"), []string{"b was asked first; passed by before it: a (breaker_open, the breaker", "b answered instead of a, because of breaker_open", "another model"}},
 		{"switched", decided(func(d *api.Decision) {
 			d.Candidates[1].Skipped, d.WorkflowStatus, d.SelectedProvider = "capacity", "degraded_completed", "c"
 		}, "a server_error", "a server_error", "c ok"), []string{"asked once more after a short wait", "c was the next in order that was open; passed by: b (capacity", "c: ok"}},
