@@ -491,52 +491,67 @@ func (g *got) readable() (string, error) {
 // STR-15: what says how an answer is encoded is true on every status, also when
 // the upstream breaks its encoding off.
 func TestSTR15(t *testing.T) {
-	alongPaths(t, anyPath, setting{names: []string{"A"}}, func(w *scene, p path) {
-		theirs := `{"type":"error","error":{"type":"invalid_request_error","message":"theirs","code":null,"param":null}}`
-		for _, code := range []int{200, 400, 429, 500} {
-			for _, cut := range []bool{false, true} {
-				kind, body, want := "application/json", theirs, theirs
-				if a := p.reply("A"); code == 200 {
-					body = a.whole
-					if p.stream {
-						kind, body = "text/event-stream", a.preamble+a.first+a.rest
-					}
-					want = body
-				}
-				sent := zipped(body)
-				if cut {
-					sent = sent[:len(sent)-12]
-				}
-				w.up["A"].plays(func(e *exchange) {
-					e.raw(fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", code, kind, len(sent), sent))
-				})
-				g := w.ask(p, "Accept-Encoding", "gzip")
-				text, err := g.readable()
-				status := map[int]int{200: 200, 400: 400, 429: 429, 500: 502}[code]
-				switch {
-				case code == 200 && cut && p.stream: // it may have broken off after output
-					if err != nil || g.status == 200 && g.err == nil && len(g.errorFrames()) != 1 {
-						w.Errorf("200, cut: %d, %v, %v: %q", g.status, g.err, err, text)
-					}
-				case code == 200 && cut:
-					w.failed(p, g, 502)
-				case code == 200:
-					if err != nil || g.err != nil || g.status != 200 || text != want {
-						w.Errorf("200: %d, %v, %v: %q", g.status, g.err, err, text)
-					}
-				default:
-					g.body = text
-					if err != nil {
-						w.Errorf("%d, cut=%t: %v", code, cut, err)
-					}
-					w.failed(p, g, status)
-					if code == 400 && !cut && text != want {
-						w.Errorf("400: %s", text)
-					}
-				}
-			}
+	for _, code := range []int{200, 400, 413, 429, 500} {
+		for _, cut := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d/cut=%t", code, cut), func(t *testing.T) {
+				alongPaths(t, anyPath, setting{names: []string{"A"}}, func(w *scene, p path) { testEncoded(w, p, code, cut) })
+			})
 		}
+	}
+}
+
+func testEncoded(w *scene, p path, code int, cut bool) {
+	w.Helper()
+	kind, body := "application/json", `{"error":{"type":"invalid_request_error","message":"theirs","code":null,"param":null}}`
+	switch a := p.reply("A"); {
+	case code == 200 && p.stream:
+		kind, body = "text/event-stream", a.preamble+a.first+a.rest
+	case code == 200:
+		body = a.whole
+	case p.ep.Dialect() == decision.Anthropic:
+		body = `{"type":"error","error":{"type":"invalid_request_error","message":"theirs"}}`
+	}
+	sent := zipped(body)
+	if cut {
+		sent = sent[:len(sent)/2]
+	}
+	w.up["A"].plays(func(e *exchange) {
+		e.raw(fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", code, kind, len(sent), sent))
 	})
+	g := w.ask(p, "Accept-Encoding", "gzip")
+	text, err := g.readable()
+	if err != nil {
+		w.Fatalf("%v: %q", err, g.body)
+	}
+	switch {
+	case code == 200 && !cut:
+		if g.err != nil || g.status != 200 || text != body {
+			w.Errorf("%d, %v: %q", g.status, g.err, text)
+		}
+	case code == 200 && g.status == 200: // it broke off after output
+		if !p.stream || g.err == nil || len(g.errorFrames()) != 1 {
+			w.Errorf("%v: %q", g.err, text)
+		}
+	default:
+		if g.header.Get("Content-Encoding") == "" {
+			w.failed(p, g, map[int]int{200: 502, 400: 400, 413: 413, 429: 429, 500: 502}[code])
+		}
+		if isTheirs := code/100 == 4 && code != 429; isTheirs && !cut && text != body {
+			w.Errorf("%s, not %s", text, body)
+		}
+	}
+	want := decision.Unavailable
+	switch {
+	case g.status == 200 && !cut:
+		want = decision.Completed
+	case g.status == 200:
+		want = decision.Incomplete
+	case code == 400, code == 413:
+		want = decision.Rejected
+	}
+	if d := w.last(); d.WorkflowStatus != string(want) || d.HTTPStatus != g.status {
+		w.Errorf("status %s, %d, not %s, %d", d.WorkflowStatus, d.HTTPStatus, want, g.status)
+	}
 }
 
 // STR-16: when the client leaves, everything that is done for it ends at once.

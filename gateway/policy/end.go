@@ -73,6 +73,23 @@ func End(t Terms, f Finish) Ending {
 	return e
 }
 
+// Unread is what a caller's mistake of class c comes to where the upstream's own
+// answer, which had that status, cannot go back: it broke off, or is of a shape
+// that no client reads. The status still says whose fault it is.
+func Unread(c decision.Class, status int) Ending {
+	e := Ending{
+		Status: decision.Rejected, HTTPStatus: status, Code: string(c),
+		Message: "the upstream refused the request, and its answer could not be read",
+	}
+	if c == decision.ContextLength {
+		e.Code = "context_length_exceeded"
+	}
+	if status < 400 || status > 499 {
+		e.HTTPStatus = http.StatusBadRequest
+	}
+	return e
+}
+
 // CallersMistake reports whether an answer of this class is about the request
 // itself, so that its status and body go back to the caller unchanged.
 func CallersMistake(c decision.Class) bool {

@@ -105,7 +105,7 @@ func (run *run) stop() End {
 		PolicyRefused: run.policyRefused,
 	})
 	if ending.HTTPStatus == 0 && run.errorAnswer == nil {
-		ending = policy.End(run.q.Terms, policy.Finish{Last: decision.ReasonOf(decision.Unknown), Attempted: true})
+		ending = policy.Unread(run.outcome.Class, run.outcome.Status)
 	}
 	if ending.Status == decision.Rejected && len(d.Attempts) > 0 {
 		run.router.Budget.Rejected(run.first)
