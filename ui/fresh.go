@@ -159,7 +159,7 @@ func (m *model) promVital() vital {
 	case own && m.ask.from.Prometheus.Error != "":
 		return m.off("prom", m.ask.from.Prometheus.Error)
 	case f.Failing(now):
-		return m.silentSource("prom", f.Silence(now), f.Err(), f.Clock())
+		return m.silentSource("prom", own, f.Silence(now), f.Err(), f.Clock())
 	case v == nil:
 		return waiting("prom", f.Silence(now))
 	case v.Sampled.IsZero():
@@ -196,15 +196,16 @@ func (m *model) lokiVital() vital {
 	f, now := &m.live.loki, m.now
 	v := f.Value()
 	name := row{{"loki ", normal}}
+	own := m.ask.logs.Addr() == ""
 	e, remote := errors.AsType[*sources.RemoteError](f.Err())
 	switch {
-	case m.ask.logs.Addr() == "" && m.ask.from.Loki.Error != "":
+	case own && m.ask.from.Loki.Error != "":
 		return m.off("loki", m.ask.from.Loki.Error)
 	case remote && e.Kind == sources.RemoteQuery:
 		r := name.add(bad, "REFUSES")
 		return ill(r.add(normal, " the selector: "+m.th.outside(e.Error())), r.add(normal, " the selector"), r)
 	case f.Failing(now):
-		return m.silentSource("loki", f.Silence(now), f.Err(), f.Clock())
+		return m.silentSource("loki", own, f.Silence(now), f.Err(), f.Clock())
 	case v == nil:
 		return waiting("loki", f.Silence(now))
 	case len(v.Warnings) > 0:
@@ -228,9 +229,15 @@ func (m *model) off(name, because string) vital {
 	return vital{{r.add(normal, ": "+m.th.outside(because)), all}, {r, why}, {nil, unheard + illness}}
 }
 
-func (m *model) silentSource(name string, silence time.Duration, err error, c sources.Clock) vital {
+// silentSource is silent of a source that is not the gateway; one that is its
+// own is silent for no reason of its own where the gateway is.
+func (m *model) silentSource(name string, own bool, silence time.Duration, err error, c sources.Clock) vital {
+	unknown := row{{name + " ", normal}, {"??", bad}}
+	if own && m.live.state.Failing(m.now) {
+		return vital{{unknown, all}, {nil, some}}
+	}
 	v := m.silent(name, silence, err, lastGood(c.At, m.live.clock(m.now)))
-	return append(v, saying{row{{name + " ", normal}, {"??", bad}}, state}, saying{nil, unheard + illness})
+	return append(v, saying{unknown, state}, saying{nil, unheard + illness})
 }
 
 func waiting(name string, since time.Duration) vital {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,12 +16,42 @@ import (
 	"failback/sources"
 )
 
-// own are the situations of numbers and of the step table.
-var ownSituations = []struct {
+type situation = struct {
 	name string
 	make func(m *model)
-}{
+}
+
+// lawful are the situations of numbers and of the step table that the laws are
+// checked in.
+var lawful = []situation{
 	{"prom-down", func(m *model) { incident(m); silence(m, 130*time.Second, false) }},
+	{"prom-partial", func(m *model) {
+		calm(m)
+		k := calmNumbers()
+		k.addr, k.overview.Warnings = "https://prom.example", []string{"store prom-2 did not answer", "fallback by model: 3 without the label model left out"}
+		k.lines.none = true
+		keep(m, k)
+	}},
+	{"ratio-zero", ratioOf(read(0), "000000iii000000000   000000000")},
+	{"over-blind", func(m *model) {
+		overOf(sources.Over{State: sources.OverSince, Since: time.Now().Truncate(time.Minute).Add(-25 * time.Minute), Blind: true})(m)
+	}},
+	{"failback", func(m *model) { comeback(m); keys(m, "b") }},
+	{"failback-armed", func(m *model) { comeback(m); keys(m, "W", "b") }},
+	{"failback-blocked", func(m *model) { incident(m); keys(m, "b") }},
+	{"failback-down", func(m *model) { comeback(m); keys(m, "b"); silence(m, 12*time.Second, true) }},
+	{"failback-frozen", func(m *model) { comeback(m); keys(m, "b", "f"); time.Sleep(12 * time.Second); calm(m) }},
+	{"failback-gone", func(m *model) {
+		comeback(m)
+		keys(m, "b")
+		s := incidentState()
+		s.Upstreams = s.Upstreams[1:]
+		give(m, s, nil, nil)
+	}},
+}
+
+// alike differ from those in a row or two: they have goldens, and TestRowsFit.
+var alike = []situation{
 	{"all-down", func(m *model) { incident(m); silence(m, 130*time.Second, true) }},
 	{"prom-ageing", func(m *model) { incident(m); time.Sleep(32 * time.Second); give(m, incidentState(), nil, nil) }},
 	{"prom-stands-still", func(m *model) {
@@ -39,13 +70,6 @@ var ownSituations = []struct {
 		k.err, k.lines.err = errors.New("the gateway's own is off"), errors.New("the gateway's own is off")
 		keep(m, k)
 	}},
-	{"prom-partial", func(m *model) {
-		calm(m)
-		k := calmNumbers()
-		k.addr, k.overview.Warnings = "https://prom.example", []string{"store prom-2 did not answer", "fallback by model: 3 without the label model left out"}
-		k.lines.none = true
-		keep(m, k)
-	}},
 	{"ratio-first", func(m *model) { calm(m); k := calmNumbers(); connectOnly(m, k) }},
 	{"ratio-idle", ratioOf(readAs(api.StateIdle, "no requests in 5m"), "iiiiiiiiiiiiiiiiiiiiiiiiiiiiii")},
 	{"ratio-none", func(m *model) {
@@ -53,11 +77,7 @@ var ownSituations = []struct {
 	}},
 	{"ratio-waiting", ratioOf(readAs(sources.StateWaiting, "a rate needs two samples of ai_model_requests_total"), "                            ii")},
 	{"ratio-unknown", ratioOf(readAs(sources.StateUnknown, "the ratio is no number"), "000000000000000000000000000000")},
-	{"ratio-zero", ratioOf(read(0), "000000iii000000000   000000000")},
 	{"over-longer", overOf(sources.Over{State: sources.OverLonger})},
-	{"over-blind", func(m *model) {
-		overOf(sources.Over{State: sources.OverSince, Since: time.Now().Truncate(time.Minute).Add(-25 * time.Minute), Blind: true})(m)
-	}},
 	{"no-limit", func(m *model) {
 		s := incidentState()
 		s.Limit = nil
@@ -66,30 +86,18 @@ var ownSituations = []struct {
 		k.history.Over = sources.Over{}
 		keep(m, k)
 	}},
-	{"failback", func(m *model) { comeback(m); keys(m, "b") }},
-	{"failback-armed", func(m *model) { comeback(m); keys(m, "W", "b") }},
-	{"failback-blocked", func(m *model) { incident(m); keys(m, "b") }},
 	{"failback-whole", func(m *model) { calm(m); keys(m, "b") }},
 	{"failback-spare", func(m *model) { incident(m); keys(m, "j", "b") }},
-	{"failback-down", func(m *model) { comeback(m); keys(m, "b"); silence(m, 12*time.Second, true) }},
-	{"failback-frozen", func(m *model) { comeback(m); keys(m, "b", "f"); time.Sleep(12 * time.Second); calm(m) }},
-	{"failback-gone", func(m *model) {
-		comeback(m)
-		keys(m, "b")
-		s := incidentState()
-		s.Upstreams = s.Upstreams[1:]
-		give(m, s, nil, nil)
-	}},
 	{"failback-never", func(m *model) { keys(m, "b") }},
 	{"detail-numbers", func(m *model) { comeback(m); keys(m, "enter") }},
 }
 
-func init() { situations = append(situations, ownSituations...) }
+func init() { situations = append(situations, lawful...) }
 
 // TestGoldenSizes has the situations of this file at each size.
 func TestGoldenSizes(t *testing.T) {
-	for _, s := range ownSituations {
-		for _, size := range []struct{ w, h int }{{80, 24}, {60, 20}, {40, 12}} {
+	for _, s := range slices.Concat(lawful, alike) {
+		for _, size := range []struct{ w, h int }{{100, 30}, {80, 24}, {60, 20}, {40, 12}} {
 			t.Run(fmt.Sprintf("%s/%dx%d", s.name, size.w, size.h), func(t *testing.T) {
 				inSituation(t, s.name, size.w, size.h, func(t *testing.T, m *model) {
 					golden(t, fmt.Sprintf("%s/%dx%d.txt", s.name, size.w, size.h), screenOf(m))
@@ -104,6 +112,29 @@ func TestGoldenSizes(t *testing.T) {
 				m.gl = m.th.glyphs()
 				golden(t, name+"/100x30-ascii.txt", screenOf(m))
 			})
+		})
+	}
+}
+
+// TestRowsFit is the width law for the rows in which alike differ.
+func TestRowsFit(t *testing.T) {
+	for _, s := range alike {
+		inSituation(t, s.name, 100, 30, func(t *testing.T, m *model) {
+			for w := tinyWidth; w <= 200; w++ {
+				m.width = w
+				rows := []row{m.freshness(w), m.users(&m.live, m.now, w), m.fallback(&m.live, m.now, w)}
+				rows = append(rows, m.failbackBody(w)...)
+				for _, r := range rows {
+					if n := r.fit(w, m.gl.cut).width(); n > w {
+						t.Fatalf("%s, %d columns: %d: %q", s.name, w, n, r.text())
+					}
+				}
+				for i, r := range rows[:3] {
+					if r.width() > w && w >= 60 {
+						t.Errorf("%s, %d columns: row %d does not fit: %q", s.name, w, i, r.text())
+					}
+				}
+			}
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -309,7 +310,7 @@ func press(k string) tea.KeyPressMsg {
 // inSituation runs f on the named situation, in a bubble of its own.
 func inSituation(t *testing.T, name string, w, h int, f func(t *testing.T, m *model)) {
 	t.Helper()
-	for _, s := range situations {
+	for _, s := range slices.Concat(situations, alike) {
 		if s.name == name {
 			synctest.Test(t, func(t *testing.T) {
 				begin()
