@@ -172,7 +172,11 @@ func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
 	}
 	ask := run.askFor(s, how, elsewhere)
 	ask.Deadline = run.deadline
-	if elsewhere && run.mayMoveOn(s) {
+	coming := run.attempts
+	if !run.rotated {
+		coming++
+	}
+	if elsewhere && run.mayLeave(coming) && run.mayMoveOn(s) {
 		ask.OnOpen = run.move(h.cancel)
 	}
 	group := s.Group(run.q.Needs)
@@ -270,11 +274,17 @@ func (run *run) manner(s *standing) manner {
 	return lastResort
 }
 
-// nextKind says who could take the request if s is left.
+// mayLeave reports whether a request that has made so many attempts may still
+// go to another candidate.
+func (run *run) mayLeave(attempts int) bool {
+	return attempts < run.plan.Attempts && run.switches < run.plan.MaxSwitches
+}
+
+// nextKind says who could take the request if s is left now.
 func (run *run) nextKind(s *standing) policy.Next {
 	o := run.other(s)
 	switch {
-	case o == nil:
+	case o == nil, !run.mayLeave(run.attempts):
 		return policy.NoNext
 	case o.Substitute:
 		return policy.NextSubstitute

@@ -113,6 +113,7 @@ type run struct {
 	unread        bool             // the client left before the answer's end
 	outcome       decision.Outcome // of the last attempt
 	counted       bool             // it counted against its bucket
+	hurried       bool             // the caller's own limit cut it before its bucket usually answers
 	moved         bool             // it was given up because its bucket opened
 	errorAnswer   *upstream.Answer // of the last attempt
 }
@@ -205,15 +206,22 @@ func (run *run) add(c *Candidate, primary bool) {
 // ask puts the request to s, whose permit is held, and again where that is
 // allowed. It reports whether the request is over; if not, s was left.
 func (run *run) ask(s *standing) (over bool) {
+	var last *breaker.Permit // of the attempt before on s, if there was one
 	for {
 		if !run.draw() {
 			run.giveBack(0)
+			leftFor(last)
 			run.tripWorst()
 			run.last = run.failure
+			if run.hurried {
+				run.last = decision.ReasonOf(decision.CallerDeadline)
+			}
 			return true
 		}
 		o, report := run.attempt(s)
+		last = run.held.permit
 		if o.Class == decision.OK || o.Relayed || o.Class == decision.ClientGone {
+			leftFor(last)
 			return true
 		}
 		run.note(s, o)
@@ -225,6 +233,11 @@ func (run *run) ask(s *standing) (over bool) {
 		}
 	}
 }
+
+// leftFor tells the bucket of p that the request's last attempt on it is over: if
+// that failed, it was one of the failed requests in a row, whatever became of
+// the request.
+func leftFor(p *breaker.Permit) (open bool) { return p != nil && p.Left() }
 
 // draw takes the coming attempt from the shared retry budget, if it is one
 // that draws. False means that the budget is empty.
@@ -268,11 +281,15 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 	if run.attempts >= run.plan.Attempts {
 		return false
 	}
+	next := run.nextKind(s)
+	if next != policy.NoNext && run.attempts+1 >= run.plan.Attempts {
+		return false // the last attempt is for who has not been asked
+	}
 	again := policy.SameAgain(run.q.Terms, o, policy.Situation{
 		FirstFailure: report.FirstFailure,
 		Retried:      s.retried,
 		Resent:       run.resent,
-		Next:         run.nextKind(s),
+		Next:         next,
 		Patience:     s.Upstream.Patience,
 		MaxWait:      min(run.plan.MaxWait-run.waited, run.remaining()),
 	})
@@ -310,8 +327,8 @@ func (run *run) leave(s *standing, report breaker.Report) {
 	s.left = true
 	run.switches++
 	open := report.Open
-	if run.counted && run.held.permit != nil {
-		open = run.held.permit.Left() || open
+	if run.counted {
+		open = leftFor(run.held.permit) || open
 	}
 	if open && !run.freeMoveUsed {
 		run.free, run.freeMoveUsed = true, true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -164,8 +165,11 @@ func (n *Network) Listen(addr string) (*Listener, error) {
 }
 
 // DialContext connects to the listener at addr; without one it gives
-// ECONNREFUSED.
+// ECONNREFUSED. Names below .invalid cannot be resolved.
 func (n *Network) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	if host, _, _ := net.SplitHostPort(addr); strings.HasSuffix(host, ".invalid") {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}}
+	}
 	n.mu.Lock()
 	l := n.listeners[addr]
 	n.mu.Unlock()
