@@ -22,7 +22,7 @@ type exchange struct {
 	r    *http.Request
 	id   string
 	key  *clientKey // nil: anonymous
-	body []byte
+	body heldBody
 	// d is apart from the exchange: whoever keeps a decision must not keep the
 	// request's body with it.
 	d *decision.Decision
@@ -47,8 +47,9 @@ func (x *exchange) serve() {
 			x.g.alarm(fmt.Sprintf("panic while serving a request: %v\n%s", p, debug.Stack()))
 			x.d.Status, x.d.Reason, x.d.Route = decision.Unavailable, decision.ReasonOf(decision.Internal), decision.RouteNone
 			abort = true
+			x.body.block = nil // whoever looks at it still may go on
 		}
-		x.g.memory.Shrink(cap(x.body))
+		x.body.free(&x.g.memory)
 		if x.d.Duration == 0 {
 			x.d.Duration = time.Since(x.d.Time)
 		}
@@ -81,7 +82,7 @@ func (x *exchange) accept() *router.Request {
 	if !x.read() {
 		return nil
 	}
-	facts, err := wire.ScanRequest(x.ep, x.body)
+	facts, err := wire.ScanRequest(x.ep, x.body.bytes)
 	if err != nil {
 		f := wire.Failure{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()}
 		if e, ok := errors.AsType[*wire.RequestError](err); ok {
@@ -152,7 +153,7 @@ func (x *exchange) request(facts wire.Facts, model *router.Model) *router.Reques
 		Endpoint: x.ep,
 		Facts:    facts,
 		Header:   make(http.Header, 8),
-		Body:     x.body,
+		Body:     x.body.bytes,
 		Model:    model,
 		Terms: policy.Terms{
 			Task:               task,
