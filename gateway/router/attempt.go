@@ -24,8 +24,8 @@ type limits struct {
 	whole       time.Duration // unary and held answers; 0: none
 	// watchdog: firstOutput is a failover limit, not the end of the request's time.
 	watchdog bool
-	// neutral: a cut says nothing of the bucket, since only the caller's or the
-	// task's own deadline made it this short.
+	// neutral: a cut at the end of the request's part says nothing of the
+	// bucket, since only the caller's or the task's own deadline made it this short.
 	neutral bool
 }
 
@@ -37,11 +37,11 @@ func (run *run) limitsFor(s *standing) limits {
 	if n > 1 && !run.mayMoveOn(s) {
 		n = 1 // what timed out may have been processed, and then nobody else may have it
 	}
-	stream := run.q.Facts.Stream && !run.q.Held()
+	stream, held := run.q.Facts.Stream, run.q.Held()
 	group := s.Group(run.q.Needs)
 	var p99 time.Duration
 	var known bool
-	if stream {
+	if stream && !held {
 		p99, known = group.FirstOutputP99(s.Model)
 	} else {
 		p99, known = group.WholeP99(s.Model)
@@ -65,12 +65,14 @@ func (run *run) limitsFor(s *standing) limits {
 			}
 		case s.Upstream.WatchdogOff:
 			l.watchdog = true
-		default:
-			guard := s.Upstream.Ceiling
-			if known {
-				guard = min(max(usual, s.Upstream.Floor), s.Upstream.Ceiling)
+		case held:
+			// It gives signs of life as any stream does; only its end is
+			// bounded as a whole.
+			if guard := s.firstOutputGuard(group); guard < limit {
+				l.firstOutput, l.watchdog = guard, true
 			}
-			limit, l.watchdog = min(limit, guard), true
+		default:
+			limit, l.watchdog = min(limit, s.firstOutputGuard(group)), true
 		}
 	}
 	if run.ownLimit && limit == part {
@@ -79,12 +81,35 @@ func (run *run) limitsFor(s *standing) limits {
 		}
 		l.neutral = limit < usual
 	}
-	if stream {
+	if stream && !held {
 		l.firstOutput = limit
 	} else {
 		l.whole = limit
 	}
 	return l
+}
+
+// ended reports whether the end of the request's part cut the attempt, rather
+// than a silence that is too long whoever waits.
+func (l *limits) ended(o decision.Outcome) bool {
+	switch {
+	case o.Relayed:
+		return false
+	case l.whole > 0:
+		return o.Class == decision.AttemptTimeout
+	}
+	return o.Class == decision.FirstOutputTimeout || o.Class == decision.AttemptTimeout
+}
+
+// firstOutputGuard is how long a stream on s may give no output while somebody
+// else is left.
+func (s *standing) firstOutputGuard(group *breaker.Group) time.Duration {
+	u := s.Upstream
+	p99, known := group.FirstOutputP99(s.Model)
+	if !known {
+		return u.Ceiling
+	}
+	return min(max(time.Duration(float64(p99)*latencyMargin), u.Floor), u.Ceiling)
 }
 
 // attempt makes one exchange with s, whose permit is held, and books its end.
@@ -112,6 +137,7 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		ModelEnd:    q.Facts.ModelEnd,
 		Model:       s.Model,
 		Stream:      q.Facts.Stream,
+		Choices:     q.Facts.Choices,
 		Hold:        q.Held(),
 		MaxHeld:     run.plan.MaxHeldBytes,
 		Key:         key,
@@ -131,9 +157,11 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		o.Class = decision.AttemptTimeout
 	}
 	booked := o
-	if l.neutral && isTimeout(o.Class) && !o.Relayed {
+	run.hurried = false
+	if l.neutral && l.ended(o) {
 		booked.Class = decision.CallerDeadline
-		if run.callersLimit && run.remaining() <= 0 {
+		run.hurried = run.callersLimit
+		if run.hurried && run.remaining() <= 0 {
 			o.Class = decision.CallerDeadline
 		}
 	}

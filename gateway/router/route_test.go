@@ -312,6 +312,65 @@ func TestAHeldAnswerFailsOverMidway(t *testing.T) {
 	})
 }
 
+// A held answer that comes gives signs of life: silence ends it as early as any
+// stream, and nothing else does while it goes on.
+func TestAHeldAnswerIsWatchedAsAStream(t *testing.T) {
+	held := policyTask("any")
+	held.Hold = true
+	inWorld(t, two(), func(w *world) {
+		w.stubs["a"].do(func(rw http.ResponseWriter, r *http.Request) {
+			head(rw)
+			<-r.Context().Done()
+		})
+		r := w.send(request{stream: true, task: held})
+		if r.classes() != "a:first_output_timeout b:ok" || r.took != 12*time.Second {
+			t.Errorf("silent: %s in %s", r.classes(), r.took)
+		}
+		w.stubs["a"].do(func(rw http.ResponseWriter, r *http.Request) {
+			head(rw)
+			for range 15 {
+				chunk(rw, "word ")
+				pause(r.Context(), 16*time.Second)
+			}
+			finish(rw)
+		})
+		r = w.send(request{stream: true, task: held})
+		if r.classes() != "a:ok" || r.took != 4*time.Minute {
+			t.Errorf("long: %s in %s", r.classes(), r.took)
+		}
+	})
+	// What a task's own deadline cuts says nothing of the upstream; a silence
+	// that is too long whoever waits does.
+	short := held
+	short.Deadline = 18 * time.Second
+	inWorld(t, two(), func(w *world) {
+		hang := func(rw http.ResponseWriter, r *http.Request) {
+			head(rw)
+			<-r.Context().Done()
+		}
+		w.stubs["a"].do(hang)
+		w.stubs["b"].do(hang)
+		r := w.send(request{stream: true, task: short})
+		if r.classes() != "a:attempt_timeout b:attempt_timeout" || r.took != short.Deadline {
+			t.Errorf("short: %s in %s", r.classes(), r.took)
+		}
+		for _, b := range w.router.Breakers.Snapshot() {
+			if b.Failures > 0 {
+				t.Errorf("%s: %d failures", b.Bucket, b.Failures)
+			}
+		}
+		short.Deadline = 40 * time.Second
+		if r := w.send(request{stream: true, task: short}); r.classes() != "a:first_output_timeout b:attempt_timeout" {
+			t.Errorf("silent: %s in %s", r.classes(), r.took)
+		}
+		for _, b := range w.router.Breakers.Snapshot() {
+			if want := map[string]int{"a:stream": 1, "b:stream": 1}[b.Bucket.String()]; int(b.Failures) != want {
+				t.Errorf("%s: %d failures", b.Bucket, b.Failures)
+			}
+		}
+	})
+}
+
 func TestAPreambleIsNotOutput(t *testing.T) {
 	inWorld(t, two(), func(w *world) {
 		w.stubs["a"].do(func(rw http.ResponseWriter, r *http.Request) {

@@ -29,6 +29,7 @@ type Call struct {
 	ModelStart, ModelEnd int
 	Model                string
 	Stream               bool // the request asks for an event stream
+	Choices              int  // wire.Facts.Choices
 	// Hold keeps a stream back until it is whole. A unary answer always is.
 	Hold bool
 	// MaxHeld bounds what is held of an answer; above it the answer is

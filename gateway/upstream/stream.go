@@ -35,6 +35,11 @@ const (
 	drainFailed = 25 * time.Millisecond
 )
 
+// silenceAfterFinish is how long an upstream that has finished its answer, but
+// not said so in the dialect's own way, may still keep its client waiting for
+// usage or that.
+const silenceAfterFinish = 5 * time.Second
+
 // errNoMemory is that Buffers did not grant the room for a frame.
 var errNoMemory = errors.New("no memory for a frame")
 
@@ -82,7 +87,7 @@ func (x *exchange) stream() {
 	judge := wire.NewStreamJudge(x.c.Endpoint)
 	frames := wire.NewFrameReader(x.plain, MaxFrame)
 	defer frames.Close()
-	held, keepAlives, done := 0, 0, false
+	held, keepAlives, done, settled := 0, 0, false, false
 	for {
 		frame, err := frames.Next()
 		if err != nil {
@@ -125,12 +130,25 @@ func (x *exchange) stream() {
 				x.release()
 			}
 		}
+		if !done && judge.Settled(x.c.Choices) != settled {
+			settled = !settled
+			x.watch.silence(x.mayBeSilent(settled))
+		}
 		if mark.Kind != wire.Error && !x.collect(frame) {
 			x.stopped()
 			return
 		}
 		x.framed(len(frame))
 	}
+}
+
+// mayBeSilent is how long nothing may come.
+func (x *exchange) mayBeSilent(settled bool) time.Duration {
+	idle := x.v.s.Idle
+	if settled && (idle <= 0 || idle > silenceAfterFinish) {
+		return silenceAfterFinish
+	}
+	return idle
 }
 
 // isKeepAlive reports whether a preamble frame means nothing but that the

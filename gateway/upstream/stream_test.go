@@ -555,15 +555,19 @@ func TestNoWaitAfterTheEnd(t *testing.T) {
 			}
 		})
 	}
-	// A finish_reason, and then silence: the answer is whole when idle says so.
+	// A finish_reason, and then silence: the answer is whole, and nobody waits
+	// long for what may never come.
 	for _, hold := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := inMemory(t, silent(sse+chunk(role)+chunk(delta("x"))+chunk(finish)))
-			u := to(t, s, func(set *Settings) { set.Idle = 30 * time.Second })
-			o, cl, _ := attempt(t, u, func(c *Call) { c.Stream, c.Hold = true, hold })
-			wantClass(t, o, decision.OK)
-			if cl.body() != role+delta("x")+finish {
-				t.Errorf("relayed %q", cl.body())
+			for choices, want := range map[int]time.Duration{0: silenceAfterFinish, 1: silenceAfterFinish, 2: 30 * time.Second} {
+				u := to(t, s, func(set *Settings) { set.Idle = 30 * time.Second })
+				start := time.Now()
+				o, cl, _ := attempt(t, u, func(c *Call) { c.Stream, c.Hold, c.Choices = true, hold, choices })
+				wantClass(t, o, decision.OK)
+				if d := time.Since(start); cl.body() != role+delta("x")+finish || d != want {
+					t.Errorf("%d choices: relayed %q in %s", choices, cl.body(), d)
+				}
 			}
 		})
 	}

@@ -77,6 +77,16 @@ func (w *watch) output(idle, longest time.Duration, own *conn) bool {
 	return !w.ended
 }
 
+// silence changes how long nothing may come; 0: for ever.
+func (w *watch) silence(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle = d
+	if !w.ended {
+		w.arm(time.Since(w.start))
+	}
+}
+
 // release says that the answer is given out as it comes: no other can replace
 // it, so the limits that were there to try another are lifted.
 func (w *watch) release() {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"math/bits"
 
 	"failback/gateway/decision"
 )
@@ -183,6 +184,13 @@ func (j *StreamJudge) error(data []byte, f finding, detail string) Mark {
 // terminal event, or a finish or stop reason, was seen. A stream that breaks
 // after that is a success.
 func (j *StreamJudge) Finished() bool { return j.finished }
+
+// Settled reports whether the answer is finished and nothing is missing of so
+// many choices as were asked for: what may still come is usage and the
+// provider's own end. It may become false again if another choice begins.
+func (j *StreamJudge) Settled(choices int) bool {
+	return j.finished && bits.OnesCount64(j.choices) >= min(choices, 64)
+}
 
 // End is the verdict if the stream ends here, cleanly or not: ok if it was
 // finished, bad_response if nothing came, else interrupted. It always carries

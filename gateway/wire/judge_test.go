@@ -200,6 +200,35 @@ func TestJudgeStreams(t *testing.T) {
 
 // Every error inside a 200 has the class it would have as a status, whatever
 // frame carries it.
+// A stream is settled when all choices that were asked for have come and ended.
+func TestSettled(t *testing.T) {
+	say := func(i, end string) string {
+		return data(`{"choices":[{"index":` + i + `,"delta":{"content":"a"},"finish_reason":` + end + `}]}`)
+	}
+	for _, tc := range []struct {
+		stream  string
+		choices int
+		want    bool
+	}{
+		{say("0", "null"), 0, false},
+		{say("0", `"stop"`), 0, true},
+		{say("0", `"stop"`), 1, true},
+		{say("0", `"stop"`), 2, false},
+		{say("0", `"stop"`) + say("1", "null"), 0, false},
+		{say("0", `"stop"`) + say("1", `"stop"`), 2, true},
+	} {
+		j := NewStreamJudge(ChatCompletions)
+		for frame := range strings.SplitAfterSeq(tc.stream, "\n\n") {
+			if frame != "" {
+				j.Judge([]byte(frame))
+			}
+		}
+		if got := j.Settled(tc.choices); got != tc.want {
+			t.Errorf("%d choices of %q: %t", tc.choices, tc.stream, got)
+		}
+	}
+}
+
 func TestErrorInsideStreamIsClassedAsItsStatus(t *testing.T) {
 	for _, tc := range []struct {
 		status int

@@ -21,6 +21,9 @@ type Facts struct {
 	Tools bool
 	// MaxTokens is the answer's limit in tokens, -1 if not given.
 	MaxTokens int
+	// Choices is how many answers a completion asks for at once, 0 if it does
+	// not say.
+	Choices int
 
 	PromptCacheKey string
 	User           string
@@ -143,6 +146,8 @@ func (q *request) topLevel(name []byte) {
 		q.maxTokens(1)
 	case "max_completion_tokens", "max_output_tokens":
 		q.maxTokens(2)
+	case "n":
+		q.facts.Choices, _ = q.count()
 	case "tools":
 		for more := q.array(); more; more = q.next(']') {
 			q.facts.Tools = true

@@ -140,6 +140,8 @@ func TestScanRequestFacts(t *testing.T) {
 			Facts{Stream: true, MaxTokens: 16, User: "u", PromptCacheKey: "k"}},
 		{ChatCompletions, `{"model":"m","stream":null,"max_completion_tokens":1e2,"max_tokens":5}`, Facts{MaxTokens: 100}},
 		{ChatCompletions, `{"model":"m","max_tokens":5,"max_completion_tokens":7}`, Facts{MaxTokens: 7}},
+		{ChatCompletions, `{"model":"m","n":2}`, Facts{MaxTokens: -1, Choices: 2}},
+		{ChatCompletions, `{"model":"m","n":null}`, Facts{MaxTokens: -1}},
 		{ChatCompletions, `{"model":"m","max_tokens":1.5}`, Facts{MaxTokens: -1}},
 		{ChatCompletions, `{"model":"m","max_tokens":-3}`, Facts{MaxTokens: -1}},
 		{ChatCompletions, `{"model":"m","max_tokens":"8"}`, Facts{MaxTokens: -1}},
