@@ -21,6 +21,11 @@ var (
 	ctrlForm = regexp.MustCompile(`^ctrl\+.$`)
 )
 
+// IsKey reports whether code in a runbook's text is the name of a key.
+func IsKey(code string) bool {
+	return len([]rune(code)) == 1 || slices.Contains(named, code) || ctrlForm.MatchString(code)
+}
+
 // Keys returns every key that r names, in the order of its text.
 func (r *Runbook) Keys() []KeyRef {
 	var ks []KeyRef
@@ -29,8 +34,8 @@ func (r *Runbook) Keys() []KeyRef {
 			b := &r.Sections[i].Blocks[j]
 			for _, p := range b.Paragraphs {
 				for _, f := range refForm.FindAllStringSubmatch(p, -1) {
-					if k := f[1]; len([]rune(k)) == 1 || slices.Contains(named, k) || ctrlForm.MatchString(k) {
-						ks = append(ks, KeyRef{k, f[2] + f[3], b.Line})
+					if IsKey(f[1]) {
+						ks = append(ks, KeyRef{f[1], f[2] + f[3], b.Line})
 					}
 				}
 			}

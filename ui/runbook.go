@@ -23,10 +23,7 @@ type runbookScreen struct {
 	why  string            // why it was proposed when it was opened; empty: it was not
 
 	readings map[string]*reading // by the id of a runbook
-
-	// What was drawn last, for keys that move by what is seen.
-	drawn *runbookText
-	room  int // rows of text
+	wrapped  *runbookText        // what was wrapped last
 }
 
 // reading is how far one is in a runbook.
@@ -214,57 +211,44 @@ func queryTitle(name string) string {
 // moveRunbook moves the cursor by n stops. A stop that does not fit into the
 // window is read to its end before the next one.
 func (m *model) moveRunbook(n int) {
-	rb := &m.runbook
-	if rb.open == nil || rb.drawn == nil {
+	if m.runbook.open == nil {
 		return
 	}
 	r := m.reading()
-	stops := rb.drawn.stops
+	plan := m.planRunbook(m.width, m.bodyRoom()-runbookHead)
+	stops, room := plan.text.stops, plan.room
 	r.cursor = clamp(r.cursor, 0, len(stops)-1)
-	page := max(rb.room-1, 1)
-	switch s := stops[r.cursor]; {
+	m.seeStop(plan.text, r, room)
+	page := max(room/2, 1)
+	s := stops[r.cursor]
+	switch {
 	case n == far:
 		r.cursor, r.top = len(stops)-1, far
-		return
 	case n == -far:
 		r.cursor, r.top = 0, 0
-		return
-	case n > 0 && s.end > r.top+rb.room:
-		r.top += min(max(n, page/2), s.end-r.top-rb.room)
-		return
+	case n > 0 && s.end > r.top+room:
+		r.top += min(max(n, page), s.end-r.top-room)
 	case n < 0 && s.start < r.top:
-		r.top -= min(max(-n, page/2), r.top-s.start)
-		return
+		r.top -= min(max(-n, page), r.top-s.start)
 	case n == 1 || n == -1:
 		r.cursor = clamp(r.cursor+n, 0, len(stops)-1)
-	default:
-		// Half a page: to the stop that is there.
+		if n > 0 && stops[r.cursor].end > r.top+room {
+			r.top = stops[r.cursor].start // if it is too long, its beginning comes first
+		}
+	default: // half a page: to the stop that is there
 		want := s.start + n
-		for r.cursor+1 < len(stops) && n > 0 && stops[r.cursor].start < want {
+		for n > 0 && r.cursor+1 < len(stops) && stops[r.cursor].start < want {
 			r.cursor++
 		}
-		for r.cursor > 0 && n < 0 && stops[r.cursor].start > want {
+		for n < 0 && r.cursor > 0 && stops[r.cursor].start > want {
 			r.cursor--
 		}
 	}
-	s := stops[r.cursor]
-	if n > 0 {
-		// Its beginning first, then as much of it as fits.
-		if s.end > r.top+rb.room {
-			r.top = min(s.start, s.end-rb.room)
-			if s.end-s.start > rb.room {
-				r.top = s.start
-			}
-		}
-		return
-	}
-	if s.start < r.top {
-		r.top = max(s.start, s.end-rb.room)
-	}
 }
 
-// matching says whether the open runbook fits what is shown.
-func (m *model) matching() (row, style) {
+// matching says, in w columns if it can be said in so many, whether the open
+// runbook fits what is shown.
+func (m *model) matching(w int) row {
 	rb := &m.runbook
 	d, now := m.d()
 	for _, p := range m.proposals() {
@@ -272,27 +256,29 @@ func (m *model) matching() (row, style) {
 			continue
 		}
 		r := row{{" matches ", normal}, {p.Why, warn}}
+		tries := []row{r}
 		if len(p.Where) > 0 {
-			r = r.add(normal, ": "+m.th.outside(p.Where[0]))
+			at := r.add(normal, ": "+m.th.outside(p.Where[0]))
+			tries = []row{at, r}
+			if n := len(p.Where) - 1; n > 0 {
+				more := " and " + strconv.Itoa(n) + " more"
+				tries = []row{at.add(normal, more), r.add(normal, ": "+cutMiddle(m.th.outside(p.Where[0]), 20, m.gl.cut)+more), r}
+			}
 		}
-		if n := len(p.Where) - 1; n > 0 {
-			r = r.add(normal, " and "+strconv.Itoa(n)+" more")
-		}
-		return m.asOf(r, d, now), warn
+		return m.asOf(first(w, tries...), d, now)
 	}
-	var r row
 	switch {
 	case d.state.Value() == nil:
-		return styled(dim, " not known whether it matches: the gateway has not answered yet"), dim
-	case rb.why != "":
-		r = row{{" NO LONGER MATCHES", good}, {"; opened for: " + rb.why, normal}}
-		if d.state.Whole(now).State != sources.Value {
-			r[0].style = dim
-		}
-	default:
-		r = row{{" does not match now", dim}, {": it is proposed when " + rb.open.When[0].String(), dim}}
+		return styled(dim, " not known whether it matches: no answer yet")
+	case rb.why == "":
+		r := styled(dim, " does not match now")
+		return m.asOf(first(w, r.add(dim, "; it does when "+rb.open.When[0].String()), r), d, now)
 	}
-	return m.asOf(r, d, now), normal
+	over := span{" NO LONGER MATCHES", good}
+	if d.state.Whole(now).State != sources.Value {
+		over.style = dim
+	}
+	return m.asOf(row{over, {"; opened for " + rb.why, normal}}, d, now)
 }
 
 // asOf says of r that it is old, if it is.
@@ -345,8 +331,7 @@ func (m *model) tickedText() string {
 	if s := m.live.state.Value(); s != nil {
 		head += ", " + m.th.outside(s.Environment) + " " + m.th.outside(s.Instance)
 	}
-	match, _ := m.matching()
-	lines := []string{head + ", " + m.ticked(), strings.TrimSpace(match.text())}
+	lines := []string{head + ", " + m.ticked(), strings.TrimSpace(m.matching(far).text())}
 	for _, b := range rb.Steps() {
 		lines = append(lines, m.stepText(b))
 	}

@@ -36,6 +36,9 @@ func (m *model) liveRows(w int, stack bool) []row {
 	if b := m.runbookStep(); b != nil && len(b.Live) > 0 {
 		names = b.Live
 	}
+	if stops := stopsOf(m.runbook.open); stops[clamp(m.reading().cursor, 0, len(stops)-1)].section == len(runbooks.Titles)-1 {
+		l.put("call", styled(strong, m.contact()))
+	}
 	for _, n := range names {
 		l.value(n)
 	}
@@ -67,9 +70,12 @@ func (l *live) put(label string, parts ...row) {
 func (l *live) value(name string) {
 	s := l.d.state.Value()
 	whole := l.d.state.Whole(l.now)
+	if name == runbooks.LiveRatio {
+		l.ratio(s) // another source may answer though the gateway does not
+		return
+	}
 	if s == nil || whole.State == sources.Unknown {
-		// Numbers keep their own state; what is not one is not known.
-		why := "the gateway does not answer"
+		why := "gateway does not answer"
 		if s == nil && !l.d.state.Failing(l.now) {
 			why = "no answer yet"
 		}
@@ -86,8 +92,6 @@ func (l *live) value(name string) {
 		l.put(name,
 			row{{"failed ", normal}, l.m.num(failed, text.Percent, hurt(failed)), {" of ", normal}, num(s.Traffic.RPS, perSecond(" req/s"), normal)},
 			row{{"first output p95 ", normal}, num(s.Traffic.FirstOutputP95, text.Seconds, normal)})
-	case runbooks.LiveRatio:
-		l.ratio(s)
 	case runbooks.LiveBreakers:
 		l.breakers(s)
 	case runbooks.LiveBudget:
@@ -118,10 +122,10 @@ func (l *live) value(name string) {
 			return []row{{{"next " + text.Next(u), st}}}
 		})
 	case runbooks.LiveStranded:
-		l.each(name, "every request has another way", s, func(u *api.Upstream) bool { return len(u.Stranded) > 0 }, func(u *api.Upstream) []row {
+		l.each(name, "nobody is stranded", s, func(u *api.Upstream) bool { return len(u.Stranded) > 0 }, func(u *api.Upstream) []row {
 			var rows []row
 			for _, t := range u.Stranded {
-				rows = append(rows, row{{l.m.th.outside(t.Task) + " " + text.Rate(t.RPS) + " req/s", bad}, {" " + l.m.th.outside(t.Why), normal}})
+				rows = append(rows, row{{l.m.th.outside(t.Task) + " " + text.Rate(t.RPS) + " req/s", bad}}, plain(l.m.th.outside(t.Why)))
 			}
 			return rows
 		})
@@ -143,11 +147,13 @@ func (l *live) value(name string) {
 func (l *live) ratio(s *api.State) {
 	n, _ := l.d.ratio(l.now)
 	over := "of 5m"
-	if !asValue(n) && l.m.ask.metrics == nil {
+	if l.m.ask.metrics == nil && s != nil {
 		n, over = l.d.state.Number(s.Traffic.FallbackRatio, l.now), "of 1m"
 	}
 	r := row{l.m.num(n, text.Percent, strong), {" " + over, dim}}
 	switch {
+	case s == nil:
+		l.put("ratio", r)
 	case s.Limit == nil:
 		l.put("ratio", r, styled(dim, "no limit is configured"))
 	case asValue(n) && n.Value > s.Limit.FallbackRatio:

@@ -1,11 +1,16 @@
 package ui
 
 import (
+	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"charm.land/glamour/v2"
 	glamouransi "charm.land/glamour/v2/ansi"
 	"github.com/charmbracelet/x/ansi"
+
+	"failback/runbooks"
 )
 
 // inline is how Glamour marks inline Markdown, so that what it draws can be
@@ -21,12 +26,25 @@ func inline() glamouransi.StyleConfig {
 	}
 }
 
+var codeForm = regexp.MustCompile("`([^`]+)`")
+
+// bracketKeys writes keys as the overview does, [1]: a bare letter would be lost
+// in the text where there is no colour.
+func bracketKeys(s string) string {
+	return codeForm.ReplaceAllStringFunc(s, func(c string) string {
+		if k := strings.Trim(c, "`"); runbooks.IsKey(k) {
+			return "`[" + k + "]`"
+		}
+		return c
+	})
+}
+
 // markdown renders a paragraph of inline Markdown into rows of at most w
 // columns, in the console's own styles: Glamour reads and wraps it, and of what
 // it draws only text and the two marks are taken over.
 func (m *model) markdown(s string, w int, st style) []row {
 	w = max(w, 4)
-	s = m.th.outside(s)
+	s = m.th.outside(bracketKeys(s))
 	r, err := glamour.NewTermRenderer(glamour.WithStyles(inline()), glamour.WithWordWrap(w))
 	if err != nil {
 		return wrap(s, w, st)
@@ -78,10 +96,10 @@ func (m *model) unpaint(s string, base style) []row {
 	p := ansi.NewParser()
 	var state byte
 	for len(s) > 0 {
-		seq, width, n, next := ansi.DecodeSequence(s, state, p)
-		switch {
-		case width > 0:
-			b.WriteString(seq)
+		seq, _, n, next := ansi.DecodeSequence(s, state, p)
+		switch first, _ := utf8.DecodeRuneInString(seq); {
+		case !unicode.IsControl(first):
+			b.WriteString(seq) // also of no width: a mark on the letter before
 		case seq == "\n":
 			flush()
 			rows, r = append(rows, r), nil

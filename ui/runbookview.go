@@ -52,6 +52,8 @@ type runbookLine struct {
 }
 
 const (
+	runbookHead = 3 // rows above the text
+
 	markWidth = 3                 // " > "
 	tickWidth = markWidth + 4 + 4 // "[x] " "12. "
 )
@@ -59,7 +61,7 @@ const (
 // layoutRunbook wraps the open runbook into w columns.
 func (m *model) layoutRunbook(w int) *runbookText {
 	rb := &m.runbook
-	if t := rb.drawn; t != nil && t.of == rb.open && t.w == w && t.ascii == m.th.ascii {
+	if t := rb.wrapped; t != nil && t.of == rb.open && t.w == w && t.ascii == m.th.ascii {
 		return t
 	}
 	t := &runbookText{of: rb.open, w: w, ascii: m.th.ascii, stops: stopsOf(rb.open)}
@@ -81,7 +83,7 @@ func (m *model) layoutRunbook(w int) *runbookText {
 		begin()
 		hasSteps := t.stops[at].step != 0
 		// A section whose own rows are the stop has the cursor at its heading.
-		add(!hasSteps, 0, styled(accent, strings.ToUpper(s.Title)))
+		add(!hasSteps, 0, wrap(strings.ToUpper(s.Title), max(w-markWidth, 4), accent)...)
 		begun := hasSteps // its first step belongs to the stop that began
 		for j := range s.Blocks {
 			b := &s.Blocks[j]
@@ -130,8 +132,45 @@ func (m *model) layoutRunbook(w int) *runbookText {
 		}
 		t.stops[i].end = end
 	}
-	rb.drawn = t
+	rb.wrapped = t
 	return t
+}
+
+// runbookPlan is how the window is divided.
+type runbookPlan struct {
+	side int   // columns of the live values at the right; 0: they are below
+	left int   // columns of the text
+	room int   // rows of the text
+	live []row // below or beside
+	text *runbookText
+}
+
+// planRunbook divides w columns and room rows, the two of the head left out.
+func (m *model) planRunbook(w, room int) runbookPlan {
+	p := runbookPlan{left: w, room: max(room, 1)}
+	if w >= wide {
+		p.side = clamp(w*2/5, 36, 60)
+		p.left = w - p.side - 1
+		d, now := m.d()
+		p.live = append([]row{{{"LIVE  ", accent}, feedAge(m, &d.state, now)}}, m.liveRows(p.side-2, true)...)
+		if n := len(p.live); n > p.room {
+			p.live = p.live[:p.room]
+			p.live[p.room-1] = styled(dim, "and "+strconv.Itoa(n-p.room+1)+" more rows")
+		}
+	} else if most := room/3 - 1; most > 0 { // a rule is above them
+		p.live = m.liveRows(w-1, false)
+		if n := len(p.live); n > most {
+			more := styled(dim, "+"+strconv.Itoa(n-most)+" ")
+			p.live = p.live[:most]
+			p.live[most-1] = p.live[most-1].apart(more, w-1, true, m.gl.cut)
+		}
+		if len(p.live) > 0 {
+			p.room = room - len(p.live) - 1
+		}
+	}
+	// Lines that are too long are not read.
+	p.text = m.layoutRunbook(min(p.left-1, 92))
+	return p
 }
 
 // runbookWindow is the open runbook, with the live values it talks about.
@@ -139,76 +178,52 @@ func (m *model) runbookWindow(w, room int) []row {
 	rows := []row{m.rule(w, "")}
 	rb := &m.runbook
 	if rb.open == nil {
-		return append(rows, row{{" RUNBOOK", accent}}, styled(dim, " none is open: 1-9 open them; "+m.quietStart()))
+		return append(rows, row{{" RUNBOOK", accent}}, styled(dim, " none is open: 1-9 open them"))
 	}
 	r := m.reading()
 	title := row{{" RUNBOOK ", accent}, {m.th.outside(rb.open.Title), strong}}
-	right := plain(m.ticked() + " ")
-	rows = append(rows, title.apart(right, w, w >= 60, m.gl.cut))
-	match, _ := m.matching()
-	call := row{{"call " + m.contact(), normal}, {"  reviewed " + rb.open.Reviewed.Format("2006-01-02") + " ", dim}}
-	rows = append(rows, match.fit(w, m.gl.cut).apart(call, w, false, m.gl.cut))
-	room -= len(rows)
-
-	side := 0
-	if w >= wide {
-		side = clamp(w*2/5, 36, 60)
-	}
-	left := w
-	if side > 0 {
-		left = w - side - 1
-	}
-	// Lines that are too long are not read.
-	t := m.layoutRunbook(min(left-1, 92))
-	r.cursor = clamp(r.cursor, 0, len(t.stops)-1)
-	var live []row
-	textRoom := max(room, 1)
-	if side > 0 {
-		d, now := m.d()
-		live = append([]row{{{"LIVE  ", accent}, feedAge(m, &d.state, now)}}, m.liveRows(side-2, true)...)
-		if len(live) > room {
-			live[room-1] = styled(dim, "and "+strconv.Itoa(len(live)-room+1)+" more rows")
-		}
-	} else if most := room/3 - 1; most > 0 { // a rule is above them
-		live = m.liveRows(w-1, false)
-		if n := len(live); n > most {
-			more := styled(dim, "+"+strconv.Itoa(n-most)+" ")
-			live[most-1] = live[most-1].apart(more, w-1, true, m.gl.cut)
-			live = live[:most]
-		}
-		textRoom = room - len(live) - 1
-	}
-	rb.room = textRoom
-	m.seeStop(t, r, textRoom)
-	end := min(r.top+textRoom, len(t.lines))
+	rows = append(rows, title.apart(plain(m.ticked()+" "), w, w >= 60, m.gl.cut), m.underTitle(w))
+	p := m.planRunbook(w, room-runbookHead)
+	m.seeStop(p.text, r, p.room)
 	var body []row
-	for i := r.top; i < end; i++ {
-		body = append(body, m.runbookRow(t, r, i))
+	for i := r.top; i < min(r.top+p.room, len(p.text.lines)); i++ {
+		body = append(body, m.runbookRow(p.text, r, i))
 	}
-	if side == 0 {
-		if live == nil {
-			return append(rows, body...)
-		}
-		for len(body) < textRoom {
+	if p.side > 0 {
+		for len(body) < len(p.live) {
 			body = append(body, nil)
 		}
-		rows = append(append(rows, body...), m.rule(w, ""))
-		for _, l := range live {
-			rows = append(rows, row{{" ", normal}}.join(l))
+		for i, b := range body {
+			b = b.fit(p.left, m.gl.cut).pad(p.left).add(dim, m.gl.side)
+			if i < len(p.live) {
+				b = b.add(normal, " ").join(p.live[i])
+			}
+			rows = append(rows, b)
 		}
 		return rows
 	}
-	for i := range max(len(body), min(len(live), room)) {
-		var l, v row
-		if i < len(body) {
-			l = body[i]
-		}
-		if i < len(live) && i < room {
-			v = live[i]
-		}
-		rows = append(rows, l.fit(left, m.gl.cut).pad(left).add(dim, m.gl.side).add(normal, " ").join(v))
+	if len(p.live) == 0 {
+		return append(rows, body...)
+	}
+	for len(body) < p.room {
+		body = append(body, nil)
+	}
+	rows = append(append(rows, body...), m.rule(w, ""))
+	for _, l := range p.live {
+		rows = append(rows, row{{" ", normal}}.join(l))
 	}
 	return rows
+}
+
+// underTitle says whether the runbook fits, whom to call, and how old it is.
+func (m *model) underTitle(w int) row {
+	match := m.matching(w)
+	call := plain("call " + m.contact() + " ")
+	reviewed := call.add(dim, " reviewed "+m.runbook.open.Reviewed.Format("2006-01-02")+" ")
+	if match.width()+2+reviewed.width() <= w {
+		return match.apart(reviewed, w, false, m.gl.cut)
+	}
+	return match.apart(call, w, false, m.gl.cut)
 }
 
 // seeStop scrolls so that the stop under the cursor is seen.
@@ -239,7 +254,7 @@ func (m *model) runbookRow(t *runbookText, r *reading, i int) row {
 	if l.first {
 		lead = span{"[ ] " + right(strconv.Itoa(l.step), 2, "") + ". ", normal}
 		if ticked {
-			lead = span{"[x] " + right(strconv.Itoa(l.step), 2, "") + ". ", good}
+			lead = span{"[x] " + right(strconv.Itoa(l.step), 2, "") + ". ", strong}
 		}
 	}
 	text := l.text

@@ -58,7 +58,7 @@ func (m *model) frame() ([]row, *position) {
 	}
 	rows := []row{m.identity(w), m.freshness(w)}
 	rows = append(rows, m.banners(w, m.bannerRoom())...)
-	room := h - len(rows) - 2
+	room := m.roomBelow(len(rows))
 	var body []row
 	var cur *position
 	if m.screen == overview {
@@ -92,6 +92,13 @@ func (m *model) frame() ([]row, *position) {
 	}
 	return m.clamp(rows), cur
 }
+
+// roomBelow is how many rows a screen has below n of them: help and message
+// have the last two.
+func (m *model) roomBelow(n int) int { return m.height - n - 2 }
+
+// bodyRoom is how many rows a screen has.
+func (m *model) bodyRoom() int { return m.roomBelow(2 + len(m.banners(m.width, m.bannerRoom()))) }
 
 func (m *model) clamp(rows []row) []row {
 	if len(rows) > m.height {
