@@ -220,11 +220,12 @@ func (m *model) binding(k tea.KeyPressMsg) *binding {
 }
 
 // helpLine is the keys of this screen in w columns: what has no room is left
-// out by rank, what is off is dimmed.
+// out by rank, what is off first and dimmed.
 func (m *model) helpLine(w int) row {
 	type item struct {
-		b   *binding
-		row row
+		b    *binding
+		row  row
+		rank int
 	}
 	var items []item
 	for i := range table {
@@ -232,15 +233,16 @@ func (m *model) helpLine(w int) row {
 		if b.rank == 0 || !b.on.has(m.screen) {
 			continue
 		}
-		k, s := accent, normal
+		k, s, rank := accent, normal, b.rank
 		if b.off != nil && b.off(m) != "" {
 			if b.hide {
 				continue
 			}
-			k, s = dim, dim
+			// It makes room for every key that works.
+			k, s, rank = dim, dim, rank+far
 		}
 		h := b.Help()
-		items = append(items, item{b, row{{h.Key, k}, {" " + m.helpWord(b, h.Desc), s}}})
+		items = append(items, item{b, row{{h.Key, k}, {" " + m.helpWord(b, h.Desc), s}}, rank})
 	}
 	total := func() int {
 		n := 1
@@ -252,7 +254,7 @@ func (m *model) helpLine(w int) row {
 	for len(items) > 1 && total() > w {
 		worst := 0
 		for i := range items {
-			if items[i].b.rank > items[worst].b.rank {
+			if items[i].rank > items[worst].rank {
 				worst = i
 			}
 		}
