@@ -234,7 +234,7 @@ type Breaker struct {
 	Slow           Slow          `key:"slow" doc:"Opening because of slow answers."`
 	Cooldown       time.Duration `key:"cooldown" default:"15s" min:"1ms" doc:"Time from opening to the first probe."`
 	CooldownMax    time.Duration `key:"cooldown_max" default:"2m" min:"1ms" doc:"Bound of the cooldown, which doubles with each opening within 10 minutes."`
-	Probes         int           `key:"probes" default:"1" min:"1" doc:"Requests let through at a time while half-open."`
+	Probes         int           `key:"probes" default:"1" min:"1" doc:"Requests let through at a time while half-open. So many must succeed; one that fails opens it again."`
 	Mode           string        `key:"mode" default:"enforce" oneof:"enforce|shadow" doc:"shadow records what would have been done and does not do it."`
 	EnforcePercent int           `key:"enforce_percent" default:"100" min:"0" max:"100" doc:"Percent of the requests an open breaker stops. 0 stops none."`
 }
