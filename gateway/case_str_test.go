@@ -237,10 +237,14 @@ func TestSTR07(t *testing.T) {
 					w.up["A"].plays(func(e *exchange) {
 						switch {
 						case e.n > 1:
+							a := p.reply("A")
+							e.sse()
+							e.piece(a.preamble + a.first)
 							if held {
 								e.wait(25 * time.Second)
 							}
-							ok(e)
+							e.piece(a.rest)
+							e.end()
 							return
 						case begun:
 							e.sse()
