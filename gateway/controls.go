@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,8 +65,16 @@ func (x *exchange) controls(facts wire.Facts) controls {
 		operationID:  get("Idempotency-Key"),
 		stateVersion: get("Failback-State-Version"),
 	}
-	if ms, err := strconv.ParseInt(get("Failback-Deadline-Ms"), 10, 64); err == nil && ms > 0 {
-		c.deadline = time.Duration(min(ms, int64(longestDeadline/time.Millisecond))) * time.Millisecond
+	ignored := unknownControls(h, facts.MetaUnknown)
+	if said := get(deadlineControl); said != "" {
+		if ms, err := strconv.ParseInt(said, 10, 64); err == nil && ms > 0 {
+			c.deadline = time.Duration(min(ms, int64(longestDeadline/time.Millisecond))) * time.Millisecond
+		} else {
+			ignored = append(ignored, deadlineControl)
+		}
+	}
+	if len(ignored) > 0 {
+		x.w.Header().Set("Failback-Warning", "without effect: "+strings.Join(ignored, ", "))
 	}
 	if d := clientTimeout(h.Get("X-Stainless-Timeout")); d > 0 && (c.deadline == 0 || d < c.deadline) {
 		c.deadline = d
@@ -82,6 +91,31 @@ func (x *exchange) controls(facts wire.Facts) controls {
 		c.conversation = strconv.FormatUint(facts.ConversationHash, 16)
 	}
 	return c
+}
+
+const deadlineControl = "Failback-Deadline-Ms"
+
+// unknownControls are the request headers, and metadata fields, that are named
+// like ours and are none: a client that relies on one should hear of it. At
+// most 8 names are told of each.
+func unknownControls(h http.Header, meta []string) (names []string) {
+	for name := range h {
+		switch name {
+		case "Failback-Task", "Failback-Conversation", "Failback-Turn", "Failback-State-Version", deadlineControl:
+			continue
+		}
+		if strings.HasPrefix(name, "Failback-") && len(name) <= longestID {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	names = names[:min(len(names), 8)]
+	for _, name := range meta {
+		if word(name) == name {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // conversationShown is the conversation as it may be logged.

@@ -31,6 +31,9 @@ type Facts struct {
 	// Meta holds the metadata fields that are named like one of our request
 	// headers: canonical header name to value. Nil if there are none.
 	Meta map[string]string
+	// MetaUnknown are the metadata fields that are named like a request header
+	// of ours and are none. At most the first 8 are kept.
+	MetaUnknown []string
 
 	// PreviousResponseID names a response that only one upstream has.
 	PreviousResponseID string
@@ -264,6 +267,10 @@ func (q *request) metadata(name []byte) {
 		}
 	}
 	if header == "" {
+		const ours, most = "failback-", 8
+		if len(name) > len(ours) && equalFold(name[:len(ours)], ours) && len(q.facts.MetaUnknown) < most {
+			q.facts.MetaUnknown = append(q.facts.MetaUnknown, showName(name))
+		}
 		q.skip()
 		return
 	}
