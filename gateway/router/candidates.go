@@ -248,11 +248,13 @@ func (run *run) other(s *standing) *standing {
 }
 
 // admits reports whether s may serve the request and would be given it now.
-func (run *run) admits(s *standing) bool {
-	if s.left || run.rules(s) != "" || run.closed(s, strictly) != "" {
+func (run *run) admits(s *standing) bool { return run.admitsAs(s, strictly) }
+
+func (run *run) admitsAs(s *standing, how manner) bool {
+	if s.left || run.rules(s) != "" || run.closed(s, how) != "" {
 		return false
 	}
-	return run.pass != nil || s.Group(run.q.Needs).Check(run.askFor(s, strictly, false)) == ""
+	return run.pass != nil || s.Group(run.q.Needs).Check(run.askFor(s, how, false)) == ""
 }
 
 // mayMoveOn: an attempt on s that waits for output may be given up for
@@ -280,16 +282,25 @@ func (run *run) mayLeave(attempts int) bool {
 	return attempts < run.plan.Attempts && run.switches < run.plan.MaxSwitches
 }
 
-// nextKind says who could take the request if s is left now.
+// nextKind says who could take the request if s is left now: who admits it, or
+// who would as a last resort, since that is what it would be.
 func (run *run) nextKind(s *standing) policy.Next {
-	o := run.other(s)
-	switch {
-	case o == nil, !run.mayLeave(run.attempts):
+	if !run.mayLeave(run.attempts) {
 		return policy.NoNext
-	case o.Substitute:
-		return policy.NextSubstitute
 	}
-	return policy.NextSame
+	for _, how := range [...]manner{strictly, lastResort} {
+		for i := range run.order {
+			o := &run.order[i]
+			switch {
+			case o.Candidate == s.Candidate || !run.admitsAs(o, how):
+			case o.Substitute:
+				return policy.NextSubstitute
+			default:
+				return policy.NextSame
+			}
+		}
+	}
+	return policy.NoNext
 }
 
 // remainingCandidates counts those that may still be tried, s included.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -126,6 +127,24 @@ func defaults() breaker.Settings {
 // OpenAI stub each, and checks at the end that nothing is held any more.
 func inWorld(t *testing.T, cs []candidate, f func(*world)) {
 	t.Helper()
+	inWorldOf(t, cs, func(w *world, c candidate, l net.Listener) (stop func()) {
+		s := &stub{w: w}
+		s.do(ok("answer of " + c.name))
+		w.stubs[c.name] = s
+		server := &http.Server{Handler: s}
+		var running sync.WaitGroup
+		running.Go(func() { _ = server.Serve(l) })
+		return func() {
+			_ = server.Close()
+			running.Wait()
+		}
+	}, f)
+}
+
+// inWorldOf is inWorld with upstreams that serve as given; what serve returns
+// ends one and waits for it.
+func inWorldOf(t *testing.T, cs []candidate, serve func(*world, candidate, net.Listener) (stop func()), f func(*world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, net: &memnet.Network{}, stubs: map[string]*stub{}, upstream: map[string]*Upstream{}, memory: &counted{}, settings: defaults(),
@@ -140,21 +159,16 @@ func inWorld(t *testing.T, cs []candidate, f func(*world)) {
 			Budget: NewRetryBudget(0.2, 10), Bindings: NewBindings(),
 			Alarm: func(string) { w.alarms.Add(1) },
 		}
-		var servers []*http.Server
+		var stops []func()
 		var running sync.WaitGroup
 		names := []string{}
 		for _, c := range cs {
 			names = append(names, c.name)
-			s := &stub{w: w}
-			s.do(ok("answer of " + c.name))
-			w.stubs[c.name] = s
 			l, err := w.net.Listen(c.name + ".test:80")
 			if err != nil {
 				t.Fatal(err)
 			}
-			server := &http.Server{Handler: s}
-			servers = append(servers, server)
-			running.Go(func() { _ = server.Serve(l) })
+			stops = append(stops, serve(w, c, l))
 			w.add(c)
 		}
 		table.Ensure(names)
@@ -172,8 +186,8 @@ func inWorld(t *testing.T, cs []candidate, f func(*world)) {
 		for _, u := range w.upstream {
 			u.Client.Close()
 		}
-		for _, s := range servers {
-			_ = s.Close()
+		for _, stop := range stops {
+			stop()
 		}
 		running.Wait()
 	})
