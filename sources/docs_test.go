@@ -1,0 +1,50 @@
+package sources
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// docs/sources.md names every canned query and every variable there is, and no
+// other.
+func TestReference(t *testing.T) {
+	b, err := os.ReadFile("../docs/sources.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	_, table, ok := strings.Cut(doc, "## Canned queries")
+	if !ok {
+		t.Fatal("no section of canned queries")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	var want strings.Builder
+	all := CannedQueries(nil, "")
+	for _, c := range all {
+		fmt.Fprintf(&want, "| `%s` | %s |\n", c.Name, c.Title)
+	}
+	if !strings.Contains(table, want.String()) || strings.Count(table, "\n| `") != len(all) {
+		t.Errorf("the canned queries are:\n%s", want.String())
+	}
+	asked := map[string]bool{}
+	env := func(name string) (string, bool) {
+		asked[name] = true
+		return "", false
+	}
+	if _, err := readAccess("LOKI", env, nil); err != nil {
+		t.Fatal(err)
+	}
+	asked["LOKI_ADDR"] = true
+	for name := range asked {
+		if !strings.Contains(doc, "`"+name+"`") {
+			t.Errorf("docs/sources.md lacks %s", name)
+		}
+	}
+	for _, f := range strings.Fields(strings.NewReplacer("`", " ", ",", " ", "|", " ").Replace(doc)) {
+		if strings.HasPrefix(f, "LOKI_") && !asked[f] {
+			t.Errorf("docs/sources.md has %s, which nobody reads", f)
+		}
+	}
+}
