@@ -182,16 +182,15 @@ func (g *Group) TripByWeight(model string, configured, next float64) bool {
 	return bad && b.trip(now, ForWeight, detail) && !u.settings.Shadow
 }
 
-// Trip opens the most specific bucket; detail is for people.
-func (g *Group) Trip(reason decision.Reason, detail string) {
+// Trip opens the most specific bucket; detail is for people. It says whether it
+// opened: not if it is open or half-open already, or held closed.
+func (g *Group) Trip(reason decision.Reason, detail string) bool {
 	if g == nil || g.u == nil {
-		return
+		return false
 	}
 	u := g.u
 	u.mu.Lock()
 	now := u.set.now()
 	defer u.unlock(now)
-	if len(g.buckets) > 0 {
-		g.buckets[0].trip(now, string(reason), detail)
-	}
+	return len(g.buckets) > 0 && g.buckets[0].trip(now, string(reason), detail)
 }

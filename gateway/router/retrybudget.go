@@ -1,6 +1,8 @@
 package router
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,8 +96,15 @@ func (b *RetryBudget) Available() (available, size float64) {
 	return b.available(b.now())
 }
 
-// Worst returns the bucket whose failures drew most in the last 10 s, and how often.
-func (b *RetryBudget) Worst() (decision.Bucket, int) {
+// Drawn is how often the failures of a bucket drew.
+type Drawn struct {
+	Bucket decision.Bucket
+	Times  int
+}
+
+// Drawn returns the buckets whose failures drew in the last 10 s, those that
+// drew most first.
+func (b *RetryBudget) Drawn() []Drawn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.now()
@@ -107,14 +116,14 @@ func (b *RetryBudget) Worst() (decision.Bucket, int) {
 			}
 		}
 	}
-	var worst decision.Bucket
-	most := 0
+	l := make([]Drawn, 0, len(sum))
 	for k, v := range sum {
-		if v > most || v == most && k.String() < worst.String() {
-			worst, most = k, v
-		}
+		l = append(l, Drawn{k, v})
 	}
-	return worst, most
+	slices.SortFunc(l, func(a, b Drawn) int {
+		return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.Bucket.String(), b.Bucket.String()))
+	})
+	return l
 }
 
 // available requires mu.

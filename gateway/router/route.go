@@ -255,14 +255,20 @@ func (run *run) draw() bool {
 	return run.router.Budget.Draw(bucket, run.counted)
 }
 
-// tripWorst opens the bucket that emptied the retry budget, if one did.
+// tripWorst opens the bucket that emptied the retry budget, if one did. Where
+// that is open already and the budget is empty all the same, it is the next one
+// that took nearly as much: the upstream's other capabilities fail with it.
 func (run *run) tripWorst() {
-	worst, n := run.router.Budget.Worst()
-	if n == 0 {
-		return
+	drawn := run.router.Budget.Drawn()
+	for _, d := range drawn {
+		if 2*d.Times < drawn[0].Times {
+			return
+		}
+		detail := fmt.Sprintf("the retry budget is empty, %d of its draws in 10s were for this bucket", d.Times)
+		if run.router.Breakers.Group(d.Bucket.Upstream, decision.SetOf(d.Bucket.Capability)).Trip(decision.RetryBudget, detail) {
+			return
+		}
 	}
-	run.router.Breakers.Group(worst.Upstream, decision.SetOf(worst.Capability)).
-		Trip(decision.RetryBudget, fmt.Sprintf("the retry budget is empty, %d of its draws in 10s were for this bucket", n))
 }
 
 func countsAgainstBucket(o decision.Outcome) bool {
