@@ -74,6 +74,8 @@ type terminal struct {
 	modes  string // the terminal's modes when the shell has it
 	n      int    // commands whose output was awaited
 
+	patience time.Duration // how long the screen is awaited
+
 	consoles []int // pids of those it ran
 }
 
@@ -81,7 +83,7 @@ type terminal struct {
 func newTerminal(t *testing.T, env ...string) *terminal {
 	t.Helper()
 	need(t, "tmux", "bash", "stty")
-	tm := &terminal{t: t, socket: "failback-" + rand.Text()[:8], home: place(t)}
+	tm := &terminal{t: t, socket: "failback-" + rand.Text()[:8], home: place(t), patience: 20 * time.Second}
 	tm.env = append(os.Environ(), "TMUX_TMPDIR="+tm.home, "TMUX=")
 	t.Cleanup(func() {
 		_, _ = tm.try("kill-server")
@@ -145,7 +147,7 @@ func (tm *terminal) flag(name string) string {
 // await waits until the screen is as ok wants it.
 func (tm *terminal) await(what string, ok func(screen string) bool) string {
 	tm.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(tm.patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
