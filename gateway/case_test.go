@@ -54,6 +54,7 @@ type scene struct {
 	base  string
 	up    map[string]*actor
 	lines *lines
+	texts *lines // what the process would write to its standard error
 	yaml  string
 
 	mu     sync.Mutex // guards what follows
@@ -273,7 +274,7 @@ func inScene(t *testing.T, s setting, f func(*scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &scene{
 			T: t, net: &memnet.Network{}, hc: &http.Client{Transport: tr}, base: scheme + "gateway.test:80",
-			up: map[string]*actor{}, lines: &lines{}, yaml: yaml, config: []byte(yaml),
+			up: map[string]*actor{}, lines: &lines{}, texts: &lines{}, yaml: yaml, config: []byte(yaml),
 		}
 		tr.DialContext = w.net.DialContext
 		var running sync.WaitGroup
@@ -288,6 +289,7 @@ func inScene(t *testing.T, s setting, f func(*scene)) {
 			w.up[name] = a
 			running.Go(func() { a.serve(l, server, &running) })
 		}
+		o.Log = func(text string) { _, _ = fmt.Fprintln(w.texts, text) }
 		o.Stdout, o.DialContext = w.lines, w.net.DialContext
 		o.Listen = func(string, string) (net.Listener, error) { return w.net.Listen("gateway.test:80") }
 		o.Load = func(ctx context.Context) (*config.Config, error) {

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strings"
 
 	"failback/gateway/operator/api"
 )
@@ -66,4 +68,17 @@ func (g *Gateway) Counted(name string, labels map[string]string) float64 {
 		}
 	}
 	return sum
+}
+
+// Exposed is what /metrics shows, without the format's comments.
+func (g *Gateway) Exposed() string {
+	families, err := g.registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	var b strings.Builder
+	for _, f := range families {
+		fmt.Fprintln(&b, f)
+	}
+	return b.String()
 }
