@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"bytes"
-	"encoding/binary"
-	"math/bits"
-)
+import "bytes"
 
 // maxLook is how deep the contents of a conversation are looked into; what
 // lies deeper is only validated.
@@ -42,9 +38,7 @@ func (q *request) turns() {
 func (q *request) content(h *textHash, depth int) {
 	switch c := q.peek(); {
 	case c == '"':
-		if t, ok := q.str(); ok && h != nil {
-			*h = h.text(q.data[t.start:t.end])
-		}
+		q.words(h)
 	case c == '[' && depth < maxLook:
 		for more := q.array(); more; more = q.next(']') {
 			q.content(h, depth+1)
@@ -159,33 +153,4 @@ func (q *request) bind(t token) {
 	if !t.empty() && len(q.facts.BoundIDs) < maxBound {
 		q.facts.BoundIDs = append(q.facts.BoundIDs, q.string(t))
 	}
-}
-
-// textHash is a running hash of texts, the same in every process and version:
-// which conversations are in an upstream's share hangs on it.
-type textHash uint64
-
-const hashSpread = 0x9e3779b97f4a7c15
-
-// text returns h with one more text.
-func (h textHash) text(b []byte) textHash {
-	x := uint64(h) ^ uint64(len(b))*hashSpread
-	for ; len(b) >= 8; b = b[8:] {
-		x = fold(x^binary.LittleEndian.Uint64(b), hashSpread)
-	}
-	var tail uint64
-	for i, c := range b {
-		tail |= uint64(c) << (8 * i)
-	}
-	return textHash(fold(x^tail, 0xd6e8feb86659fd93))
-}
-
-// join returns h with all that o hashed.
-func (h textHash) join(o textHash) textHash {
-	return textHash(fold(uint64(h)^uint64(o)+hashSpread, 0xd6e8feb86659fd93))
-}
-
-func fold(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	return hi ^ lo
 }

@@ -199,9 +199,36 @@ func (s *scanner) raw() []byte {
 	return s.data[start:s.pos]
 }
 
-// skip steps over the value that comes next, validating it. It does not
-// recurse, so that depth costs no stack.
+// skip steps over the value that comes next, validating it.
 func (s *scanner) skip() bool {
+	switch c := s.peek(); c {
+	case '{', '[':
+		return s.skipNested()
+	default:
+		return s.scalar(c)
+	}
+}
+
+// scalar steps over the value at pos, which begins with c and is no object or
+// array.
+func (s *scanner) scalar(c byte) bool {
+	switch c {
+	case '"':
+		_, ok := s.str()
+		return ok
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	}
+	return s.number()
+}
+
+// skipNested steps over the object or array at pos. It does not recurse, so
+// that depth costs no stack.
+func (s *scanner) skipNested() bool {
 	// One bit per open level, set for an object: the last 64 levels here, the
 	// ones above in spill.
 	var levels uint64
@@ -230,10 +257,6 @@ func (s *scanner) skip() bool {
 value:
 	for {
 		switch c := s.peek(); c {
-		case '"':
-			if _, ok := s.str(); !ok {
-				return false
-			}
 		case '{':
 			if !s.down() {
 				return false
@@ -255,20 +278,8 @@ value:
 				continue value
 			}
 			pop()
-		case 't':
-			if !s.literal("true") {
-				return false
-			}
-		case 'f':
-			if !s.literal("false") {
-				return false
-			}
-		case 'n':
-			if !s.literal("null") {
-				return false
-			}
 		default:
-			if !s.number() {
+			if !s.scalar(c) {
 				return false
 			}
 		}
@@ -313,6 +324,27 @@ func (s *scanner) number() bool {
 	if i < len(data) && data[i] == '-' {
 		i++
 	}
+	if i < len(data) && data[i] == '0' {
+		i++
+	} else {
+		first := i
+		for i < len(data) && data[i]-'0' <= 9 {
+			i++
+		}
+		if s.pos = i; i == first {
+			return s.fail("expected a value")
+		}
+	}
+	if i < len(data) && (data[i] == '.' || data[i]|0x20 == 'e') {
+		return s.fraction(i)
+	}
+	s.pos = i
+	return true
+}
+
+// fraction steps over what follows a number's whole part, at i.
+func (s *scanner) fraction(i int) bool {
+	data := s.data
 	digits := func() bool {
 		start := i
 		for i < len(data) && data[i]-'0' <= 9 {
@@ -321,13 +353,7 @@ func (s *scanner) number() bool {
 		s.pos = i
 		return i > start
 	}
-	switch {
-	case i < len(data) && data[i] == '0':
-		i++
-	case !digits():
-		return s.fail("expected a value")
-	}
-	if i < len(data) && data[i] == '.' {
+	if data[i] == '.' {
 		i++
 		if !digits() {
 			return s.fail("expected a digit in a number")
@@ -396,19 +422,33 @@ func isHex(c byte) bool {
 // plain returns the index of the first byte at or after i that ends a run of
 // ordinary string bytes: a quote, a backslash or a control character; len(data)
 // if there is none.
-//
-// It looks at eight bytes at a time. In x - k·(01 repeated), bytes below k
-// borrow; the lowest byte that did is exact, those above it may not be, and
-// only the lowest is used.
 func plain(data []byte, i int) int {
-	for ; i+16 <= len(data); i += 16 {
-		a := stops(binary.LittleEndian.Uint64(data[i:]))
-		b := stops(binary.LittleEndian.Uint64(data[i+8:]))
-		if a|b != 0 {
-			if a != 0 {
-				return i + bits.TrailingZeros64(a)>>3
+	for i+32 <= len(data) {
+		// Most strings are short: they end in one of these.
+		b := data[i : i+32]
+		if m := stops(binary.LittleEndian.Uint64(b)); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		if m := stops(binary.LittleEndian.Uint64(b[8:])); m != 0 {
+			return i + 8 + bits.TrailingZeros64(m)>>3
+		}
+		if m := stops(binary.LittleEndian.Uint64(b[16:])); m != 0 {
+			return i + 16 + bits.TrailingZeros64(m)>>3
+		}
+		if m := stops(binary.LittleEndian.Uint64(b[24:])); m != 0 {
+			return i + 24 + bits.TrailingZeros64(m)>>3
+		}
+		for i += 32; i+32 <= len(data); i += 32 {
+			b := data[i : i+32]
+			if stops(binary.LittleEndian.Uint64(b))|stops(binary.LittleEndian.Uint64(b[8:]))|
+				stops(binary.LittleEndian.Uint64(b[16:]))|stops(binary.LittleEndian.Uint64(b[24:])) != 0 {
+				break
 			}
-			return i + 8 + bits.TrailingZeros64(b)>>3
+		}
+	}
+	for ; i+8 <= len(data); i += 8 {
+		if m := stops(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
 		}
 	}
 	for ; i < len(data); i++ {
@@ -419,8 +459,13 @@ func plain(data []byte, i int) int {
 	return i
 }
 
+// stops marks bytes of x that are a quote, a backslash or a control character
+// by their highest bit. In x - k·lowBits, bytes below k borrow: the lowest byte
+// that did is exact, one above it may be marked without reason, and none is
+// missed. A quote is the one byte that x^2 puts next to the control characters,
+// which it leaves where they are.
 func stops(x uint64) uint64 {
-	const ones = 0x0101010101010101
-	quote, slash := x^(ones*'"'), x^(ones*'\\')
-	return ((x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash) & (ones << 7)
+	const lowBits = 0x0101010101010101
+	control, slash := x^(lowBits*2), x^(lowBits*'\\')
+	return ((control - lowBits*('"'-1)) | (slash - lowBits)) &^ x & (lowBits << 7)
 }
