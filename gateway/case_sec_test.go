@@ -19,9 +19,9 @@ import (
 	"failback/gateway/decision"
 )
 
-// told is all that the gateway says to anybody but g's own client: log, metrics,
+// outputs are all that the gateway says to anybody but g's own client: log, metrics,
 // state and standard error.
-func (w *scene) told() map[string]string {
+func (w *scene) outputs() map[string]string {
 	w.Helper()
 	synctest.Wait()
 	state, err := json.Marshal(w.gw.OperatorState())
@@ -34,7 +34,7 @@ func (w *scene) told() map[string]string {
 // hides checks that none of secrets is in what anybody is told.
 func (w *scene) hides(g *got, secrets ...string) {
 	w.Helper()
-	all := w.told()
+	all := w.outputs()
 	if g != nil {
 		all["the client"] = fmt.Sprint(g.status, g.header, g.trailer, g.body, g.err)
 	}
