@@ -610,6 +610,7 @@ func limited(b *bench) {
 		}
 	}
 	b.must(soon <= 4 && len(at) <= 6, "asked at %v", at)
+	b.should(b.took <= 2*time.Second+2*speechTakes, "answered after %s", b.took) // retry.patience, and the answer
 	b.fellBack(decision.RateLimited)
 }
 

@@ -128,6 +128,7 @@ type standing struct {
 	asked   bool
 	left    bool
 	retried bool
+	waited  time.Duration // before it was asked again
 }
 
 func (run *run) prepare() {
@@ -296,7 +297,7 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 		Retried:      s.retried,
 		Resent:       run.resent,
 		Next:         next,
-		Patience:     s.Upstream.Patience,
+		Patience:     max(s.Upstream.Patience-s.waited, 0),
 		MaxWait:      min(run.plan.MaxWait-run.waited, run.remaining()),
 	})
 	if !again.OK {
@@ -315,6 +316,7 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 		return false
 	}
 	run.waited += wait
+	s.waited += wait
 	run.free = again.Free
 	return true
 }
