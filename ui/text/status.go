@@ -156,19 +156,6 @@ func orDash(s string) string {
 	return s
 }
 
-// Events writes events, in the order given.
-func Events(es []api.Event) string {
-	if len(es) == 0 {
-		return "no events\n"
-	}
-	rows := make([][]string, len(es))
-	for i := range es {
-		e := &es[i]
-		rows[i] = []string{e.Time.UTC().Format("2006-01-02T15:04:05.000Z"), By(e), Event(e)}
-	}
-	return Table([]string{"TIME", "BY", "WHAT"}, rows)
-}
-
 // Result writes what a command came to.
 func Result(r *api.Result) string {
 	var b strings.Builder

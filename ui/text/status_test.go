@@ -91,16 +91,22 @@ func es(h string) []api.Event {
 	}
 }
 
+// told writes events as the console does, a line each.
+func told(es []api.Event) string {
+	var b strings.Builder
+	for i := range es {
+		b.WriteString(By(&es[i]) + "  " + Event(&es[i]) + "\n")
+	}
+	return b.String()
+}
+
 func TestRenderings(t *testing.T) {
+	golden(t, "events.txt", told(es("")))
 	golden(t, "status.txt", Status(stateWith("")))
 	golden(t, "status-empty.txt", Status(&api.State{At: now, APIVersion: 2}))
 	golden(t, "decisions.txt", Decisions(ds("")))
 	golden(t, "decisions-empty.txt", Decisions(&api.Decisions{}))
-	golden(t, "events.txt", Events(es("")))
-	golden(t, "events-empty.txt", Events(nil))
 	golden(t, "result.txt", Result(&api.Result{Message: "vertex gets 5%", AuditPending: true, Upstream: &stateWith("").Upstreams[0], Report: []api.ReloadItem{{Key: "listen", Result: "needs restart"}, {Key: "breaker.cooldown", Result: "applied"}}}))
-	golden(t, "findings.txt", Findings([]Finding{{"error", "failback.yaml:3:5", "upstreams.a.base_url: not a URL", "did you mean https://…?"}, {"warning", "fake-redundancy/sonnet/egress", "both candidates leave by nat-a", ""}}))
-	golden(t, "findings-none.txt", Findings(nil))
 }
 
 // TestColumnsAreStable: the columns of a table begin at the same place in each
@@ -129,11 +135,10 @@ func TestHostile(t *testing.T) {
 		for name, f := range map[string]func(h string) string{
 			"status":    func(h string) string { return Status(stateWith(h)) },
 			"decisions": func(h string) string { return Decisions(ds(h)) },
-			"events":    func(h string) string { return Events(es(h)) },
+			"events":    func(h string) string { return told(es(h)) },
 			"result": func(h string) string {
 				return Result(&api.Result{Message: h, Upstream: &stateWith(h).Upstreams[0], Report: []api.ReloadItem{{Key: h, Result: h}}})
 			},
-			"findings": func(h string) string { return Findings([]Finding{{h, h, h, h}}) },
 		} {
 			got := f(h)
 			for _, r := range got {

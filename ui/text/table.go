@@ -62,27 +62,3 @@ func Table(header []string, rows [][]string) string {
 	}
 	return b.String()
 }
-
-// Finding is something that a check found.
-type Finding struct {
-	Level   string // error, warning, accepted, ...
-	Where   string // file:line:column, key or name
-	Message string
-	Hint    string
-}
-
-// Findings writes findings as a table, or that there are none.
-func Findings(fs []Finding) string {
-	if len(fs) == 0 {
-		return "no findings\n"
-	}
-	rows := make([][]string, len(fs))
-	for i, f := range fs {
-		m := f.Message
-		if f.Hint != "" {
-			m += " (" + f.Hint + ")"
-		}
-		rows[i] = []string{f.Level, f.Where, m}
-	}
-	return Table([]string{"LEVEL", "WHERE", "FINDING"}, rows)
-}
