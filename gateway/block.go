@@ -35,14 +35,22 @@ func blockSize(n int) (size, place int) {
 // getBlock returns an empty block for at least n bytes. Its memory is not
 // cleared.
 func getBlock(n int) *[]byte {
-	size, place := blockSize(n)
-	if place >= 0 {
-		if b, ok := blocks[place].Get().(*[]byte); ok {
-			return b
-		}
+	if b := idleBlock(n); b != nil {
+		return b
 	}
+	size, _ := blockSize(n)
 	b := make([]byte, 0, size)
 	return &b
+}
+
+// idleBlock is getBlock for who must not make a new one; nil if none is idle.
+func idleBlock(n int) *[]byte {
+	_, place := blockSize(n)
+	if place < 0 {
+		return nil
+	}
+	b, _ := blocks[place].Get().(*[]byte)
+	return b
 }
 
 // putBlock gives a block of getBlock back: nobody may look at its bytes any

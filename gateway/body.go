@@ -38,10 +38,15 @@ func readBody(r *http.Request, limit int64, m *memory) (heldBody, error) {
 		size = n
 	}
 	var b heldBody
-	if err := b.grow(size, m); err != nil {
-		return heldBody{}, err
+	if r.ContentLength > size {
+		// Memory that is there and idle need not be proven worth having.
+		b.block = idleBlock(int(r.ContentLength))
 	}
-	if err := b.read(r, limit, m); err != nil {
+	err := b.grow(size, m)
+	if err == nil {
+		err = b.read(r, limit, m)
+	}
+	if err != nil {
 		b.free(m)
 		return heldBody{}, err
 	}
