@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -266,5 +265,3 @@ func runToken(in *invocation) error {
 func runVersion(in *invocation) error {
 	return in.print(map[string]string{"version": programVersion()}, "failback "+programVersion())
 }
-
-func newSession() string { return strings.ToLower(rand.Text()) }

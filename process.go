@@ -136,23 +136,15 @@ func runConsole(in *invocation) error {
 	if err != nil {
 		return err
 	}
-	return in.console(target, ownDir(), nil, false)
+	return in.console(target, "", nil, false)
 }
 
-// ownDir is where a console without a gateway of its own keeps its files.
-func ownDir() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "failback")
-}
-
-// console runs the console on target; stop stops a gateway that was started
-// for it, nil if none was.
+// console runs the console on target, which keeps its files in dir or, if that
+// is empty, in a directory of the user's own; stop stops a gateway that was
+// started for it, nil if none was.
 func (in *invocation) console(target, dir string, stop func(context.Context) error, isDemo bool) error {
 	in.connect = target
-	client, err := in.client(newSession())
+	client, err := in.client(api.NewSession())
 	if err != nil {
 		return err
 	}
@@ -200,7 +192,7 @@ func runDemo(in *invocation) error {
 	if err != nil {
 		return err
 	}
-	err = in.console("unix:"+socket, ownDir(), nil, true) // what was copied outlives the demo
+	err = in.console("unix:"+socket, "", nil, true) // what was copied outlives the demo
 	const grace = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), 2*grace)
 	defer cancel()

@@ -23,8 +23,11 @@ func ask(c *http.Client, url, body string) error {
 	}
 	defer res.Body.Close()
 	n, err := io.Copy(io.Discard, res.Body)
-	if err != nil || res.StatusCode != http.StatusOK || n < 100 {
-		return fmt.Errorf("%d, %d bytes: %w", res.StatusCode, n, err)
+	if err != nil {
+		return fmt.Errorf("%d, broken off after %d bytes: %w", res.StatusCode, n, err)
+	}
+	if res.StatusCode != http.StatusOK || n < 100 {
+		return fmt.Errorf("%d, %d bytes: not the answer of the stub", res.StatusCode, n)
 	}
 	return nil
 }
