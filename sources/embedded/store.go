@@ -167,19 +167,20 @@ func (s *Store) Problem(path string) string {
 	return ""
 }
 
-// Close ends both, with what they were given written down, at the latest when
-// ctx ends. Run must have been told to end.
+// Close ends both, with what they were given written down: the lines at the
+// latest when ctx ends, the numbers some seconds later at most. Run must have
+// been told to end.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	numbers := s.metrics
 	s.mu.Unlock()
 	var errs []error
+	if s.logs != nil { // first: of these nothing may be lost
+		errs = append(errs, s.logs.Close(ctx))
+	}
 	if numbers != nil {
 		errs = append(errs, numbers.Close())
-	}
-	if s.logs != nil {
-		errs = append(errs, s.logs.Close(ctx))
 	}
 	return errors.Join(errs...)
 }
