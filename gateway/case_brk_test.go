@@ -62,7 +62,7 @@ func (w *scene) crowd(n int, path, body string, each func(*got)) *sync.WaitGroup
 // upstream is back with the next ones. What a panic gives back is tested where
 // one can be had, in the router.
 func TestBRK02(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			s := setting{dialect: way.dialect, more: "breaker: {probes: 3}\n", upstreams: map[string]string{"A": ", limits: {concurrency: 3}"}}
 			inScene(t, s, func(w *scene) {
@@ -114,7 +114,7 @@ func TestBRK02(t *testing.T) {
 // BRK-03: while a probe hangs nobody follows it; the rest is served elsewhere
 // at once.
 func TestBRK03(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		for _, probes := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s/%d", way.name, probes), func(t *testing.T) {
 				s := setting{dialect: way.dialect, more: fmt.Sprintf("breaker: {probes: %d}\nunary_attempt: {floor: 10s}\nfirst_output: {ceiling: 10s}\n", probes)}
@@ -170,7 +170,7 @@ func TestBRK03(t *testing.T) {
 // BRK-05: a probe that ends with something neutral proves nothing: half-open
 // it stays, and the next request probes.
 func TestBRK05(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		for _, c := range []struct {
 			name, body string
 			status     int
@@ -239,7 +239,7 @@ func (w *scene) events(kind string) (es []api.Event) {
 // BRK-06: the first failed probe reopens and arms the next one, however many
 // succeed besides it and however few samples there are.
 func TestBRK06(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			bucket := "A:" + capability(way.stream)
 			inScene(t, setting{dialect: way.dialect, more: "breaker: {min_samples: 10, probes: 4}\n"}, func(w *scene) {
@@ -311,7 +311,7 @@ func TestBRK09(t *testing.T) {
 		{"bad_response", func(e *exchange) { e.answer(200, "") }, 0},
 		{"bad_response", func(e *exchange) { e.answer(200, "{") }, 0},
 	} {
-		for _, way := range ways {
+		for _, way := range callings {
 			for _, names := range [][]string{{"A"}, {"A", "B"}} {
 				t.Run(fmt.Sprintf("%s/%s/%d", c.class, way.name, len(names)), func(t *testing.T) {
 					s := setting{dialect: way.dialect, names: names, more: "unary_attempt: {floor: 3s}\nfirst_output: {ceiling: 3s}\ndeadline: {unary: 3s, first_output: 3s}\n"}
@@ -354,7 +354,7 @@ func TestBRK09(t *testing.T) {
 // BRK-10: when the bucket opens, those that wait move at once; and how many may
 // wait can be bounded.
 func TestBRK10(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			// A fails one request after another, the first after 5 s.
 			slowly := func(e *exchange) {
@@ -475,7 +475,7 @@ func TestBRK11(t *testing.T) {
 // BRK-13: with everybody open the answer is immediate, says why and when to
 // come back, and so do log, metrics and state. A probe that is due is sent.
 func TestBRK13(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			inScene(t, setting{dialect: way.dialect, names: []string{"A", "B"}}, func(w *scene) {
 				for _, a := range w.up {
@@ -523,7 +523,7 @@ func TestBRK13(t *testing.T) {
 
 // BRK-14: each round of an upstream that never succeeds costs the same.
 func TestBRK14(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		for _, code := range []int{503, 504} {
 			t.Run(fmt.Sprintf("%s/%d", way.name, code), func(t *testing.T) {
 				s := setting{dialect: way.dialect, more: "breaker: {consecutive: 3, cooldown: 5s, cooldown_max: 5s}\n"}
@@ -556,7 +556,7 @@ func TestBRK14(t *testing.T) {
 // BRK-15: answers that are good and too slow open the bucket, under the name of
 // slow.
 func TestBRK15(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			s := setting{dialect: way.dialect, more: "first_output: {mode: off}\nunary_attempt: {floor: 60s}\ndeadline: {first_output: 10m}\n"}
 			inScene(t, s, func(w *scene) {

@@ -21,7 +21,7 @@ import (
 // CFG-01: a configuration that cannot be used is refused whole, whatever is
 // wrong with it: nothing of it is in force, and streams and requests go on.
 func TestCFG01(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		if !way.stream {
 			continue
 		}
@@ -92,7 +92,7 @@ func TestCFG01(t *testing.T) {
 // CFG-03: of a reload that changes what can be changed and what cannot, the
 // former is in force and does what it says; both are reported by key.
 func TestCFG03(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			s := setting{dialect: way.dialect, more: "retry: {attempts: 1}\nbreaker: {consecutive: 1000, min_samples: 1000}\n"}
 			inScene(t, s, func(w *scene) {
@@ -134,12 +134,12 @@ func TestCFG04(t *testing.T) {
 	more := []*txtar.Archive{
 		// An enum that is left to its default, and values that are wrong only
 		// beside defaults.
-		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plain + "health: {}\nbreaker: {}\n")}}},
-		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plain + "breaker: {cooldown: 10m}\n")}}},
-		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plain + "first_output: {floor: 20s}\n")}}},
-		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plain + "retry: {base: 10s}\n")}}},
-		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(strings.Replace(plain, "127.0.0.1:80", "0.0.0.0:80", 1))}}},
-		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plain + "operator: {listen: \"127.0.0.1:80\"}\n")}}},
+		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plainYAML + "health: {}\nbreaker: {}\n")}}},
+		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plainYAML + "breaker: {cooldown: 10m}\n")}}},
+		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plainYAML + "first_output: {floor: 20s}\n")}}},
+		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plainYAML + "retry: {base: 10s}\n")}}},
+		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(strings.Replace(plainYAML, "127.0.0.1:80", "0.0.0.0:80", 1))}}},
+		{Files: []txtar.File{{Name: "failback.yaml", Data: []byte(plainYAML + "operator: {listen: \"127.0.0.1:80\"}\n")}}},
 	}
 	for _, path := range archives {
 		a, err := txtar.ParseFile(path)
@@ -195,7 +195,7 @@ func TestCFG04(t *testing.T) {
 				defer func() { _ = started.Stop(context.Background()) }()
 			}
 
-			now := config.Source{Data: []byte(plain + fmt.Sprintf("data_dir: %q\n", t.TempDir()))}
+			now := config.Source{Data: []byte(plainYAML + fmt.Sprintf("data_dir: %q\n", t.TempDir()))}
 			reloaded := gateway.New(options(func(ctx context.Context) (*config.Config, error) { return config.Load(ctx, now) }))
 			if err := reloaded.StartAlone(t.Context()); err != nil {
 				t.Fatal(err)
@@ -215,7 +215,7 @@ func TestCFG04(t *testing.T) {
 	}
 }
 
-const plain = `listen: "127.0.0.1:80"
+const plainYAML = `listen: "127.0.0.1:80"
 drain_delay: 0s
 upstreams:
   a: {dialect: openai, base_url: "http://a.test/v1", api_key: k}
@@ -228,7 +228,7 @@ models:
 func TestCFG06(t *testing.T) {
 	substitutes := map[string]string{"B": ", substitute: true", "C": ", substitute: true"}
 	limited := status(429, `{"error":{"message":"no"}}`, "Retry-After: 1")
-	for _, way := range ways {
+	for _, way := range callings {
 		// An upstream's own patience goes before the one for all, in both
 		// directions; a second is waited for or not.
 		for _, c := range []struct {
@@ -305,7 +305,7 @@ func TestCFG06(t *testing.T) {
 		{"retry: {attempts: 2}\n", "3", "5", "5", "flag"},
 		{"", "", "5", "5", "flag"},
 	} {
-		src := config.Source{Data: []byte(plain + c.file), Env: func(k string) (string, bool) { return c.env, k == "FAILBACK_RETRY_ATTEMPTS" && c.env != "" }}
+		src := config.Source{Data: []byte(plainYAML + c.file), Env: func(k string) (string, bool) { return c.env, k == "FAILBACK_RETRY_ATTEMPTS" && c.env != "" }}
 		if c.flag != "" {
 			src.Flags = map[string]string{"retry.attempts": c.flag}
 		}
@@ -339,7 +339,7 @@ func TestCFG06(t *testing.T) {
 // CFG-08: a credential whose file is swapped behind its path, as Kubernetes
 // does, is used by attempts from the reload on; streams go on with the old one.
 func TestCFG08(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		if !way.stream {
 			continue
 		}
@@ -427,7 +427,7 @@ func keyIn(h http.Header) string {
 // Load makes of it.
 func synctestless(t *testing.T, dir, form string, swap func(version, key string)) {
 	t.Helper()
-	text := strings.Replace(plain, "api_key: k", fmt.Sprintf(form, dir), 1)
+	text := strings.Replace(plainYAML, "api_key: k", fmt.Sprintf(form, dir), 1)
 	for i, key := range []string{"first", "second"} {
 		if i > 0 {
 			swap("..2", key+"\n")

@@ -15,8 +15,8 @@ import (
 	"failback/gateway/decision"
 )
 
-// ways are the calls by which a case is put to both dialects, whole and as a stream.
-var ways = []struct {
+// callings are the calls by which a case is put to both dialects, whole and as a stream.
+var callings = []struct {
 	name    string
 	dialect decision.Dialect
 	path    string
@@ -127,7 +127,7 @@ func TestFOV01(t *testing.T) {
 		{"500 of two attempts", 500, nil, nil, 2, "A1 B1 C0", "A:server_error B:ok"},
 		{"500 of three attempts", 500, nil, nil, 3, "A2 B1 C0", "A:server_error A:server_error B:ok"},
 	} {
-		for _, way := range ways {
+		for _, way := range callings {
 			t.Run(c.name+"/"+way.name, func(t *testing.T) {
 				s := setting{dialect: way.dialect, candidates: c.candidates, more: fmt.Sprintf("default_task: {fallback: any}\nretry: {attempts: %d}\n", c.attempts)}
 				inScene(t, s, func(w *scene) {
@@ -146,7 +146,7 @@ func TestFOV01(t *testing.T) {
 
 // FOV-02: there is no way around to who was left; each is asked once.
 func TestFOV02(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			inScene(t, setting{dialect: way.dialect, more: "retry: {attempts: 50, max_switches: 50, max_wait: 0s}\n"}, func(w *scene) {
 				for i, code := range []int{503, 500} {
@@ -178,7 +178,7 @@ func TestFOV02(t *testing.T) {
 // FOV-04: what was learnt of dead upstreams is remembered for the requests that
 // follow.
 func TestFOV04(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			s := setting{dialect: way.dialect, more: "unary_attempt: {floor: 2s}\nfirst_output: {floor: 1s, ceiling: 2s}\nretry: {budget: {burst: 100}}\n"}
 			inScene(t, s, func(w *scene) {
@@ -244,7 +244,7 @@ func TestFOV05(t *testing.T) {
 		{"resets before headers", "", "reset", "reset", true},
 		{"closes at once", "http://closer.test:80/v1", "reset", "", true},
 	} {
-		for _, way := range ways {
+		for _, way := range callings {
 			t.Run(c.name+"/"+way.name, func(t *testing.T) {
 				inScene(t, setting{dialect: way.dialect}, func(w *scene) {
 					w.up["A"].plays((*exchange).cut)
@@ -286,7 +286,7 @@ func TestFOV05(t *testing.T) {
 // FOV-08: each candidate gets its own path, model and credential, and nothing
 // that belongs to another one, or to the client's account elsewhere.
 func TestFOV08(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			s := setting{dialect: way.dialect, upstreams: map[string]string{"A": ", auth: api-key", "B": ", auth: bearer"}}
 			inScene(t, s, func(w *scene) {
@@ -328,7 +328,7 @@ func TestFOV08(t *testing.T) {
 // FOV-09: when everything failed the status blames the upstreams, and who failed
 // how is told by name and class.
 func TestFOV09(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		for _, c := range []struct {
 			name, more string
 			status     int
@@ -379,7 +379,7 @@ func TestFOV09(t *testing.T) {
 // FOV-11: an upstream that takes requests and is silent costs each stream no
 // more than the watchdog's limit, and keeps nothing.
 func TestFOV11(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			inScene(t, setting{dialect: way.dialect, more: "unary_attempt: {floor: 2s}\nfirst_output: {floor: 1s, ceiling: 2s}\n"}, func(w *scene) {
 				w.up["A"].plays((*exchange).hang)
@@ -425,7 +425,7 @@ func TestFOV11(t *testing.T) {
 // FOV-12: a stream that shows nothing but signs of life is left for the next
 // candidate, and not tried again.
 func TestFOV12(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range callings {
 		if !way.stream {
 			continue
 		}

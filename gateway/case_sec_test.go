@@ -68,7 +68,7 @@ func TestSEC01(t *testing.T) {
 		{"no host", "http://" + secret + ".invalid:80/{p}", nil, "200 B degraded_completed"},
 		{"TLS", "https://bad.test:443/{p}", nil, "200 B degraded_completed"},
 	} {
-		for _, way := range ways {
+		for _, way := range callings {
 			t.Run(c.name+"/"+way.name, func(t *testing.T) {
 				inScene(t, setting{dialect: way.dialect}, func(w *scene) {
 					followed := false
@@ -130,7 +130,7 @@ func TestSEC03(t *testing.T) {
 	t.Setenv("SEC03_EMPTY", "")
 	t.Setenv("SEC03_SPACE", "  \t ")
 	t.Setenv("SEC03_LINES", "\n\r\n")
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			inScene(t, setting{dialect: way.dialect}, func(w *scene) {
 				for _, source := range []string{
@@ -170,7 +170,7 @@ func TestSEC03(t *testing.T) {
 		})
 	}
 	for _, source := range []string{"env:SEC03_EMPTY", "\"exec:printf ' '\"", "\"exec:exit 3\"", "file:" + filepath.Join(dir, "space")} {
-		src := config.Source{Data: []byte(strings.Replace(plain, "api_key: k", "api_key: "+source, 1)), Env: os.LookupEnv}
+		src := config.Source{Data: []byte(strings.Replace(plainYAML, "api_key: k", "api_key: "+source, 1)), Env: os.LookupEnv}
 		g := gateway.New(gateway.Options{Load: func(ctx context.Context) (*config.Config, error) { return config.Load(ctx, src) }})
 		if err := g.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "upstreams.a.api_key") {
 			t.Errorf("%s: %v", source, err)
@@ -216,7 +216,7 @@ func TestSEC04(t *testing.T) {
 		{"in band, overloaded", 503, inBand("overloaded_error", "")},
 		{"in band, unknown", 502, inBand("something", "")},
 	} {
-		for _, way := range ways {
+		for _, way := range callings {
 			t.Run(c.name+"/"+way.name, func(t *testing.T) {
 				s := setting{dialect: way.dialect, more: "errors: {credential: switch, quota_exhausted: switch}\nretry: {max_wait: 0s}\n"}
 				inScene(t, s, func(w *scene) {
@@ -235,7 +235,7 @@ func TestSEC04(t *testing.T) {
 			})
 		}
 	}
-	for _, way := range ways {
+	for _, way := range callings {
 		t.Run(way.name, func(t *testing.T) {
 			inScene(t, setting{dialect: way.dialect}, func(w *scene) {
 				g := w.call(way.path, strings.Replace(way.body, `"m"`, `"nobody-has-it"`, 1))
@@ -270,7 +270,7 @@ func TestSEC05(t *testing.T) {
 	sum := sha256.Sum256([]byte("good-key"))
 	keys := fmt.Sprintf("keys: [{name: web-team, hash: \"sha256:%x\", models: [m]}]\n", sum)
 	for _, secure := range []bool{false, true} {
-		for _, way := range ways {
+		for _, way := range callings {
 			t.Run(way.name+"/"+protocolOf(secure), func(t *testing.T) {
 				inScene(t, setting{dialect: way.dialect, secure: secure, more: keys}, func(w *scene) {
 					want := ""

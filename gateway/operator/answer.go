@@ -58,7 +58,7 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	s.limitWrite(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n'))
+	_, _ = w.Write(append(api.VisibleJSON(b), '\n'))
 }
 
 // limitWrite bounds how long the reader of an answer may take. ServeHTTP takes

@@ -195,5 +195,5 @@ func appendLine(b []byte, e api.AuditEntry) []byte {
 	if err != nil { // no field of an entry can fail
 		panic(err)
 	}
-	return append(append(b, j...), '\n')
+	return append(append(b, api.VisibleJSON(j)...), '\n')
 }

@@ -161,6 +161,6 @@ func (s *Server) put(b *bytes.Buffer, name string, seq uint64, v any) {
 		b.WriteString(strconv.FormatUint(seq, 10))
 	}
 	b.WriteString("\ndata: ")
-	b.Write(j)
+	b.Write(api.VisibleJSON(j))
 	b.WriteString("\n\n")
 }

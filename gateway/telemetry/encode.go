@@ -130,7 +130,8 @@ func appendEvent(b []byte, e decision.Event, m Meta) []byte {
 	if err := enc.Encode(eventLine{Event: EventLine(e), ServiceVersion: m.Version, Instance: m.Instance}); err != nil {
 		return b // a time outside of years 0 to 9999, which no clock gives
 	}
-	return buf.Bytes()
+	all := buf.Bytes()
+	return append(all[:len(b):len(b)], api.VisibleJSON(all[len(b):])...)
 }
 
 func appendField(b []byte, key, value string) []byte {
@@ -144,7 +145,7 @@ func appendString(b []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if c >= ' ' && c != '"' && c != '\\' && c < 0x7f {
 			i++
 			continue
 		}
@@ -160,9 +161,8 @@ func appendString(b []byte, s string) []byte {
 		case r == utf8.RuneError && size == 1:
 			b = append(append(b, s[start:i]...), `\ufffd`...)
 			start = i + size
-		case r == '\u2028' || r == '\u2029': // line ends to JavaScript
-			b = append(append(b, s[start:i]...), `\u202`...)
-			b = append(b, hexDigits[r&0xf])
+		case api.Hidden(r):
+			b = api.AppendHidden(append(b, s[start:i]...), r)
 			start = i + size
 		}
 		i += size

@@ -114,7 +114,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The encoder writes what encoding/json does: for every field of a line, with
+// The encoder writes what encoding/json does, and escapes what would drive a
+// terminal or hide there: for every field of a line, with
 // and without a value, and whatever text is in it.
 func TestEncoderIsJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 31))
@@ -131,8 +132,8 @@ func TestEncoderIsJSON(t *testing.T) {
 		if err := enc.Encode(l); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendDecision(nil, &l); !bytes.Equal(got, want.Bytes()) {
-			t.Fatalf("encoded\n%s\nwant\n%s", got, want.Bytes())
+		if got := appendDecision(nil, &l); !bytes.Equal(got, api.VisibleJSON(want.Bytes())) {
+			t.Fatalf("encoded\n%s\nwant\n%s", got, api.VisibleJSON(want.Bytes()))
 		}
 	}
 }
