@@ -35,10 +35,11 @@ func table() []route {
 		{"GET", apiPrefix + "events", api.RoleViewer, "", (*Server).getEvents},
 		{"GET", apiPrefix + "audit", api.RoleViewer, "", (*Server).getAudit},
 		{"GET", apiPrefix + "debug/pprof/{profile...}", api.RoleOperator, "", (*Server).getProfile},
-		{"GET", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath)},
-		{"POST", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath)},
-		{"GET", api.LokiPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.LokiPath)},
-		{"POST", api.LokiPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.LokiPath)},
+		{"GET", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath, (*Server).answerFrom)},
+		{"POST", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath, (*Server).answerFrom)},
+		{"GET", api.LokiPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.LokiPath, (*Server).answerFrom)},
+		{"GET", api.LokiPath + "/api/v1/tail", api.RoleViewer, "", kept(api.LokiPath, (*Server).follow)},
+		{"POST", api.LokiPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.LokiPath, (*Server).answerFrom)},
 		{"POST", apiPrefix + "upstreams/{upstream}/share", api.RoleOperator, actionShare, nil},
 		{"POST", apiPrefix + "breakers/{bucket}", api.RoleOperator, actionBreaker, nil},
 		{"POST", apiPrefix + "passthrough", api.RoleOperator, actionPassthrough, nil},
@@ -144,8 +145,9 @@ func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request, _ identity) 
 	s.o.Metrics.ServeHTTP(w, r)
 }
 
-// kept serves what the gateway keeps under path. Nothing there is a command.
-func kept(path string) func(*Server, http.ResponseWriter, *http.Request, identity) {
+// kept serves, by way of how, what the gateway keeps under path. Nothing there
+// is a command.
+func kept(path string, how func(*Server, http.ResponseWriter, *http.Request, http.Handler)) func(*Server, http.ResponseWriter, *http.Request, identity) {
 	return func(s *Server, w http.ResponseWriter, r *http.Request, _ identity) {
 		var h http.Handler
 		if s.o.Kept != nil {
@@ -155,9 +157,14 @@ func kept(path string) func(*Server, http.ResponseWriter, *http.Request, identit
 			s.refuse(w, &api.Error{Code: api.CodeNotFound, Message: "this gateway keeps none of these", Hint: "ask the server that sources in its state names"})
 			return
 		}
-		s.limitWrite(w)
-		h.ServeHTTP(w, r)
+		how(s, w, r, h)
 	}
+}
+
+// answerFrom lets h answer, and its reader take no longer than any other.
+func (s *Server) answerFrom(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	s.limitWrite(w)
+	h.ServeHTTP(w, r)
 }
 
 // getProfile serves the profiles of net/http/pprof but for the command line,

@@ -25,7 +25,7 @@ const (
 // pace is the timing of answers and streams: the constants, but in tests.
 type pace struct{ heartbeat, writeTimeout, answerTimeout, decisionTick time.Duration }
 
-// streamCount bounds the event streams. The zero value is ready.
+// streamCount bounds the streams. The zero value is ready.
 type streamCount struct {
 	// mu guards everything that follows.
 	mu       sync.Mutex
@@ -57,15 +57,11 @@ func (c *streamCount) give(tcp bool) {
 // stream serves one event stream until its reader leaves, is too slow, may not
 // read any more, or the server stops.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, withDecisions bool) {
-	k, _ := r.Context().Value(connKey{}).(conn)
-	if !s.streams.take(!k.unix) {
-		s.refuse(w, &api.Error{
-			Code: api.CodeFailed, Message: "too many event streams are open",
-			Hint: "ask without Accept: text/event-stream, or close a console", HTTPStatus: http.StatusServiceUnavailable,
-		})
+	give, ok := s.takeStream(w, r, "ask without Accept: text/event-stream, or close a console")
+	if !ok {
 		return
 	}
-	defer s.streams.give(!k.unix)
+	defer give()
 	woken, end := s.events.follow()
 	defer end()
 

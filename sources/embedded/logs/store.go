@@ -32,6 +32,9 @@ type Store struct {
 	// mu guards everything that follows, and what segments say it does.
 	mu   sync.Mutex
 	segs []*segment // in order of arrival; the last may be written to
+	over bool       // Close was called: nobody may begin to follow
+
+	followers sync.WaitGroup // added to while over is false only
 }
 
 // Open continues the log in o.Dir or begins one. A line that was torn by a
@@ -164,15 +167,24 @@ func (s *Store) Stats() (written, dropped uint64, err error) {
 	return s.written.Load(), s.lost.Load(), err
 }
 
-// Close stores what was written before it and ends the store. What the disk
-// refuses now is dropped and counted. Where the disk does not answer at all,
-// Close returns when ctx ends, and the store ends when the disk answers.
-// Questions that are being answered are answered.
+// Close stores what was written before it, ends the store and waits for those
+// who follow it to be gone. What the disk refuses now is dropped and counted.
+// Where the disk, or who follows, does not answer at all, Close returns when ctx
+// ends, and the store ends when they answer. Questions that are being answered
+// are answered.
 func (s *Store) Close(ctx context.Context) error {
 	s.once.Do(func() {
 		s.queue.close()
+		s.mu.Lock()
+		s.over = true
+		s.mu.Unlock()
 		close(s.closing)
 	})
+	gone := make(chan struct{})
+	go func() {
+		s.followers.Wait()
+		close(gone)
+	}()
 	select {
 	case <-s.done:
 	case <-ctx.Done():
@@ -183,10 +195,25 @@ func (s *Store) Close(ctx context.Context) error {
 		}
 	}
 	s.index.Wait()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
 	if _, _, err := s.Stats(); err != nil {
 		return fmt.Errorf("embedded log: %w", err)
 	}
 	return nil
+}
+
+// follower counts one who follows the store until end; false if it is closed.
+func (s *Store) follower() (end func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, false
+	}
+	s.followers.Add(1)
+	return s.followers.Done, true
 }
 
 var errClosed = errors.New("the embedded log is closed")

@@ -25,6 +25,8 @@ const (
 	tailEvery = 250 * time.Millisecond
 	// tailWrite is how long a client may take to take them.
 	tailWrite = 10 * time.Second
+	// tailClose is how long it may take to take the word that it is over.
+	tailClose = time.Second
 	// tailLines is how many new lines are looked at together.
 	tailLines = 2000
 	// tailDelay is how much delay a client may ask for, in seconds.
@@ -33,7 +35,8 @@ const (
 
 // tail follows the log: over a websocket it sends the newest lines from start
 // on, limit at most, and then each line that arrives, as Loki does. A client
-// that is too slow is left. It ends with the store.
+// that is too slow is left. It ends with the request's context and with the
+// store.
 func (a *api) tail(w http.ResponseWriter, r *http.Request) {
 	t, err := a.tailOf(r)
 	if err != nil {
@@ -48,6 +51,12 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) {
 			Message: fmt.Sprintf("max concurrent tail requests limit exceeded, count > limit (%d > %d)", tails+1, tails)})
 		return
 	}
+	end, ok := a.s.follower() // http.Server waits for no connection that was taken over
+	if !ok {
+		fail(w, errClosed)
+		return
+	}
+	defer end()
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil { // HTTP/2, for one
 		fail(w, badf("following the log wants a websocket over HTTP/1.1: %v", err))
@@ -117,6 +126,7 @@ func (a *api) tailOf(r *http.Request) (*tailing, error) {
 // serve sends lines until the client leaves or the store ends.
 func (t *tailing) serve(ctx context.Context, c *websocket.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(ctx, func() { _ = c.Close() }) // also what is being written ends then
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -124,6 +134,7 @@ func (t *tailing) serve(ctx context.Context, c *websocket.Conn) {
 		_, _ = io.Copy(io.Discard, c) // answers pings; ends when the client does
 	}()
 	if err := t.follow(ctx, c); !errors.Is(err, context.Canceled) {
+		_ = c.SetWriteDeadline(time.Now().Add(tailClose))
 		_ = c.WriteClose(1011)
 	}
 	cancel()

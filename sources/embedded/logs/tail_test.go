@@ -1,7 +1,10 @@
 package logs
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -90,6 +93,55 @@ func TestTail(t *testing.T) {
 	var m json.RawMessage
 	if err := websocket.JSON.Receive(c, &m); err == nil {
 		t.Errorf("after the end of the store: %s", m)
+	}
+}
+
+// Who may not follow any more, by the request's context, is let go.
+func TestTailEndsWithItsRequest(t *testing.T) {
+	s := open(t, Options{Dir: t.TempDir()})
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r.WithContext(ctx)) }))
+	defer server.Close()
+	store(t, s, at(time.Now().UnixNano(), `"n":1`))
+	c := follow(t, server.URL+"/loki/api/v1/tail?query="+url.QueryEscape(`{service_name="failback"}`))
+	defer c.Close()
+	received(t, c, 1)
+	cancel()
+	var m json.RawMessage
+	if err := websocket.JSON.Receive(c, &m); !errors.Is(err, io.EOF) {
+		t.Errorf("%s, %v", m, err)
+	}
+}
+
+// Close waits for those who follow, but not for longer than it may.
+func TestCloseWaitsForThoseWhoFollow(t *testing.T) {
+	s, err := Open(Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, ok := s.follower()
+	if !ok {
+		t.Fatal("closed")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(ctx) }()
+	<-s.done
+	select {
+	case err := <-closed:
+		t.Fatalf("Close did not wait: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	end()
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, ok := s.follower(); ok {
+		t.Error("a closed store is followed")
 	}
 }
 
