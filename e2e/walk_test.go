@@ -22,6 +22,8 @@ func (tm *terminal) follow(key, named string) {
 
 var rowOfPrimary = regexp.MustCompile(`(?m)^ > anthropic-us-east-1 +\S.*? (\d+)%`)
 
+var whyTyped = regexp.MustCompile(`why( \(needed\))?: p`)
+
 // The whole way on the demo, at 80x24, with keys that are on the screen: the
 // first sign of an outage, what it is, where the logs say so, traffic taken
 // away, the provider well again, and traffic back at 100 %.
@@ -94,7 +96,7 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 		tm.follow(">", "> up")
 		// The breaker is open until traffic brings its probe: the first step asks why.
 		if strings.Contains(tm.shows(fmt.Sprintf("Send %d%% back", share), "why"), "why (needed)") {
-			tm.press("p", "r", "o", "b", "e")
+			tm.pressUntil("p", "a reason is typed", func() bool { return whyTyped.MatchString(tm.screen()) })
 			tm.follow("Enter", "enter or tab ends typing")
 		}
 		tm.shows(fmt.Sprintf("y  send %d%%", share))
