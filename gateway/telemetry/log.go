@@ -25,8 +25,12 @@ const (
 const (
 	defaultQueue = 8192
 	batchBytes   = 64 << 10
-	pauseFirst   = 100 * time.Millisecond
-	pauseMost    = 5 * time.Second
+	// batchEvery is how often the sink is written to where lines come faster
+	// than that: waking the writer and a system call for each of them cost more
+	// than the lines. One that comes alone is written at once.
+	batchEvery = 10 * time.Millisecond
+	pauseFirst = 100 * time.Millisecond
+	pauseMost  = 5 * time.Second
 )
 
 // LogOptions say where the decision log goes.
@@ -62,6 +66,7 @@ type Log struct {
 	problem                             atomic.Pointer[string]
 
 	reopen  chan struct{}
+	crowded chan struct{} // half of the queue is full: write now
 	closing chan struct{} // Close was called: write what is queued and end
 	giveUp  chan struct{} // Close waits no longer: end
 	done    chan struct{}
@@ -95,7 +100,7 @@ type LogStats struct {
 func NewLog(o LogOptions) (*Log, error) {
 	l := &Log{
 		target: o.Target, meta: Meta{Version: o.Version, Instance: o.Instance}, keep: 1,
-		reopen: make(chan struct{}, 1), closing: make(chan struct{}), giveUp: make(chan struct{}), done: make(chan struct{}),
+		reopen: make(chan struct{}, 1), crowded: make(chan struct{}, 1), closing: make(chan struct{}), giveUp: make(chan struct{}), done: make(chan struct{}),
 	}
 	for reason, part := range o.Sample {
 		if reason != string(decision.PrimaryCompleted) {
@@ -176,6 +181,13 @@ func (l *Log) put(it item) {
 	case l.queue <- it:
 	default:
 		l.dropped.Add(1)
+		return
+	}
+	if len(l.queue) == cap(l.queue)/2 {
+		select {
+		case l.crowded <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -236,12 +248,20 @@ func (l *Log) run() {
 	defer close(l.done)
 	pause := pauseFirst
 	force := false
+	var last time.Time // when the sink was written to, or the wait after that ended
 	for l.gather(&force) {
+		lines := len(l.buf) > 0
 		err := l.flush(force)
 		force = false
 		if err == nil {
 			pause = pauseFirst
 			l.problem.Store(nil)
+			if lines {
+				if time.Since(last) < batchEvery {
+					l.collect(&force)
+				}
+				last = time.Now()
+			}
 			continue
 		}
 		text := fmt.Sprintf("decision log: %v; trying again", err)
@@ -256,6 +276,22 @@ func (l *Log) run() {
 	if err := l.sink.Close(); err != nil && l.problem.Load() == nil {
 		text := fmt.Sprintf("decision log: %v", err)
 		l.problem.Store(&text)
+	}
+}
+
+// collect waits while lines come together in the queue.
+func (l *Log) collect(force *bool) {
+	if len(l.queue) >= cap(l.queue)/2 {
+		return
+	}
+	timer := time.NewTimer(batchEvery)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.crowded:
+	case <-l.reopen:
+		*force = true
+	case <-l.closing:
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -182,6 +183,53 @@ func TestLogNeverBlocks(t *testing.T) {
 			t.Errorf("stats %+v", s)
 		}
 	})
+}
+
+// A line that comes alone is written at once; those that come fast are written
+// together, before they are too many.
+func TestLogWritesInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(reader)
+		w := &countingWriter{to: r}
+		l := newLog(t, LogOptions{Target: ToStdout, Stdout: w, Queue: 800})
+		for n := range 3 {
+			l.Decision(numbered(n))
+			synctest.Wait()
+			equal(t, r.ids(t), upTo(0, n))
+			pass(2 * batchEvery)
+		}
+		for n := 3; n < 1003; n++ {
+			l.Decision(numbered(n))
+			pass(time.Millisecond)
+		}
+		pass(batchEvery)
+		synctest.Wait()
+		equal(t, r.ids(t), upTo(0, 1002))
+		if n := w.n.Load(); n > 110 {
+			t.Errorf("%d writes in a second", n)
+		}
+		for n := 1003; n < 3003; n++ { // all at once: as many as wait are written
+			l.Decision(numbered(n))
+			if n%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		if s := l.Stats(); s.Dropped != 0 {
+			t.Errorf("%d lines were lost", s.Dropped)
+		}
+		closeLog(t, l)
+		equal(t, r.ids(t), upTo(0, 3002))
+	})
+}
+
+type countingWriter struct {
+	to io.Writer
+	n  atomic.Int64
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.n.Add(1)
+	return w.to.Write(p)
 }
 
 // A full disk is named and tried again; lines go on where they stopped, in the
