@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"failback/gateway/operator/api"
 )
@@ -589,3 +591,160 @@ func read(t *testing.T, path string) string {
 }
 
 func around(s string, i int) string { return fmt.Sprintf("%q", s[max(0, i-100):min(len(s), i+120)]) }
+
+// hostile are the ways of SEC-07 in which a text drives a terminal or hides.
+// Each ends in what must still be readable.
+var hostile = []string{
+	"\x1b]52;c;c3RvbGVu\x07clip", "\x1b]0;stolen\x07title", "\x1b]8;;http://evil.example\x1b\\link", "\x1b[2Jcleared", "\x1b[?1049lleft",
+	"\x1bPq#0stolen\x1b\\dcs", "\u009b2Jc1", "\u009d0;stolen\u009cc1title", "over\rwritten", "\a\b\b\bbell", "\u202edaer\u2066bidi", "\x7fdel", "\x1bcreset", "\u200b\u00adzero", "two\nlines",
+}
+
+// SEC-07: what clients, upstreams and files say is text on a terminal, in every
+// command that prints it, as text and as JSON; and where a name could drive
+// one, it is refused.
+func TestSEC07(t *testing.T) {
+	t.Parallel()
+	all := strings.Join(hostile, " ")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", "id\u009b2J\u202e\x9b2J")
+		if bytes.Contains(body, []byte("fail")) {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = fmt.Fprintf(w, `{"error":{"message":%s,"type":%s,"code":%s}}`, quoted, quoted, quoted)
+			return
+		}
+		// The model's name as the upstream tells it is logged, cut.
+		for _, h := range hostile {
+			if bytes.Contains(body, fmt.Appendf(nil, `say %x.`, h)) {
+				quoted, _ = json.Marshal(h)
+			}
+		}
+		_, _ = fmt.Fprintf(w, `{"id":%s,"object":"chat.completion","model":%s,"choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}]}`, quoted, quoted, quoted)
+	})}
+	go func() { _ = upstream.Serve(l) }()
+	t.Cleanup(func() { _ = upstream.Close() })
+	path := configure(t, place(t), &stub{url: "http://" + l.Addr().String() + "/v1"}, newStub(t), "")
+	g := start(t, path)
+	for _, h := range hostile {
+		meta, _ := json.Marshal(map[string]string{"failback-task": h, "failback-conversation": h, "failback-turn": h})
+		for _, what := range []string{fmt.Sprintf("say %x.", h), "fail"} {
+			resp, err := http.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(fmt.Sprintf(`{"model":"m","metadata":%s,"messages":[{"role":"user","content":"%s"}]}`, meta, what)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+		}
+		share, up := 75, g.upstream(t, "a")
+		if up.Share == 75 {
+			share = 25
+		}
+		// What an operator gives as a reason is text too.
+		_, _ = g.client.SetShare(t.Context(), "a", api.Command{Share: &share, Revision: &up.Revision, Reason: h})
+		_, _ = g.client.SetBreaker(t.Context(), h+":text", api.Command{Action: "open", Reason: h})
+	}
+	until(t, "the embedded log has it all", func() bool {
+		out, _, _ := cli(t, g.dir, "query", "--config", path, "--logql", `{service_name="failback"} |= "bell"`)
+		return strings.Contains(out, "bell")
+	})
+	commands := [][]string{
+		{"status"}, {"decisions", "--limit", "100"}, {"query", "--logql", `{service_name="failback"}`}, {"query", "first-switch"}, {"query", "operator-commands"},
+		{"step", "'\x1b]0;stolen\a\u202e'", "5"}, {"breaker", "'\u009b2J:text'", "open"},
+		{"query", "--logql", "'{a=\"\x1b]0;stolen\a\u009b2J'"}, {"query", "'\x1b]0;stolen\a'"}, {"check", "--config", "'\x1b]0;stolen\a\u202e.yaml'"}, {"'\x1b]0;stolen\a'"},
+	}
+	for _, args := range commands {
+		var bare []string
+		for _, a := range args {
+			bare = append(bare, strings.Trim(a, "'"))
+		}
+		if !slices.Contains(bare, "--config") && len(bare) > 1 {
+			bare = append(bare, "--config", path)
+		}
+		for _, form := range [][]string{nil, {"--json"}} {
+			if form != nil && (bare[0] == "check" || len(args) == 1 && args[0] != "status") {
+				continue
+			}
+			out, stderr, _ := cli(t, g.dir, append(slices.Clone(bare), form...)...)
+			for i, r := range out + stderr {
+				if r != '\n' && (r < ' ' || api.Hidden(r)) {
+					t.Errorf("failback %q writes %U: %s", append(bare, form...), r, around(out+stderr, i))
+					break
+				}
+			}
+		}
+	}
+	// Files that are read on a terminal: the log, the audit.
+	for _, name := range []string{"decisions.jsonl", "audit.jsonl"} {
+		text := read(t, filepath.Join(g.dir, name))
+		for i, r := range text {
+			if r != '\n' && (r < ' ' || api.Hidden(r)) {
+				t.Errorf("%s has %U: %s", name, r, around(text, i))
+				break
+			}
+		}
+	}
+	// A name that could drive a terminal is no name.
+	good := read(t, path)
+	for _, h := range hostile {
+		name, _ := json.Marshal(h)
+		for _, edit := range [][2]string{{"  a: {", "  " + string(name) + ": {"}, {"environment: TEST", "environment: " + string(name)}, {"environment: TEST", "tasks: {t: {user_sees: " + string(name) + "}}"}, {"  m: {", "  " + string(name) + ": {"}} {
+			replace(t, path, strings.Replace(good, edit[0], edit[1], 1))
+			out, stderr, code := cli(t, g.dir, "check", "--config", path)
+			// Words that are only shown may hold what some scripts need; they
+			// are shown with all of it visible.
+			if code != 2 && (edit[0] != "environment: TEST" || strings.ContainsFunc(h, unicode.IsControl)) {
+				t.Errorf("%q is taken for %s: %d %s", h, edit[0], code, out)
+			}
+			for i, r := range out + stderr {
+				if r != '\n' && (r < ' ' || api.Hidden(r)) {
+					t.Errorf("check writes %U: %s", r, around(out+stderr, i))
+					break
+				}
+			}
+		}
+	}
+	replace(t, path, good)
+
+	// On a real terminal: nothing of it has an effect.
+	tm := newTerminal(t)
+	tm.run("set-option", "-g", "set-clipboard", "on")
+	tm.run("set-buffer", "mine")
+	title := tm.flag("pane_title")
+	raw := tm.record()
+	tm.enter("echo still here")
+	for _, command := range []string{
+		"status --config " + path, "decisions --config " + path, "query --config " + path + ` --logql '{service_name="failback"}' --limit 5`,
+	} {
+		tm.enter(program + " " + command + " | tail -5; echo ran")
+		tm.shows("ran")
+		tm.enter("clear")
+		tm.back()
+		if got := tm.flag("pane_title"); got != title {
+			t.Errorf("%s: the title is %q, was %q", command, got, title)
+		}
+		if got := strings.TrimSpace(tm.run("show-buffer")); got != "mine" {
+			t.Errorf("%s: the clipboard has %q", command, got)
+		}
+	}
+	tm.console(program, "console", "--config", path)
+	tm.shows("TEST", "q leave")
+	tm.look("WHY", func(screen string) {
+		if !strings.Contains(screen, "TEST") {
+			t.Errorf("a screen without its head:\n%s", screen)
+		}
+	})
+	tm.press("q")
+	tm.restored(0)
+	if got := tm.flag("pane_title"); got != title || strings.TrimSpace(tm.run("show-buffer")) != "mine" {
+		t.Errorf("the title is %q, the clipboard %q", got, tm.run("show-buffer"))
+	}
+	harmless(t, raw)
+}

@@ -120,7 +120,8 @@ func reportTask(t config.Task) []ReportTask {
 	return append(rows, ReportTask{t.Name, string(end.Status), gets, without})
 }
 
-// String writes r as `failback check` prints it.
+// String writes r as `failback check` prints it, with what could drive a
+// terminal made visible.
 func (r Report) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -142,5 +143,5 @@ func (r Report) String() string {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Task, t.Status, t.Client, t.UserSees)
 	}
 	_ = w.Flush() // a Builder takes everything
-	return b.String()
+	return config.Escaped(b.String())
 }

@@ -21,7 +21,9 @@ type Problem struct {
 	Hint         string // what to do, empty if the message says it
 }
 
-// Error writes p as one line: file:line:column: key: message (hint).
+// Error writes p as one line: file:line:column: key: message (hint). What could
+// drive a terminal is made visible: names in it come from files and command
+// lines.
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -36,7 +38,7 @@ func (p Problem) Error() string {
 	if p.Hint != "" {
 		b.WriteString(" (" + p.Hint + ")")
 	}
-	return b.String()
+	return strings.ReplaceAll(Escaped(b.String()), "\n", `\n`)
 }
 
 // Problems are all reasons for which a configuration is refused, in file

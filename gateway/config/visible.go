@@ -20,6 +20,27 @@ func visible(s string) string {
 	return strconv.Quote(s)
 }
 
+// Escaped is s with what drives a terminal, or hides there, as Go
+// writes it. Lines stay lines.
+func Escaped(s string) string {
+	hides := func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) || r == utf8.RuneError }
+	if strings.IndexFunc(s, hides) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if hides(r) {
+			q := strconv.Quote(s[:n])
+			b.WriteString(q[1 : len(q)-1])
+		} else {
+			b.WriteRune(r)
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
 // guarded is visible, but hides what could be a credential that slipped into
 // the place of a name.
 func guarded(s string) string {
