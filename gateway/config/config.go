@@ -202,7 +202,7 @@ type Retry struct {
 	MaxSwitches int           `key:"max_switches" default:"2" min:"0" doc:"Changes of candidate per request. 0 forbids any."`
 	Base        time.Duration `key:"base" default:"250ms" min:"0s" doc:"Back-off before the second attempt is a random part of it, doubled each time."`
 	Cap         time.Duration `key:"cap" default:"4s" min:"0s" doc:"Largest back-off."`
-	Patience    time.Duration `key:"patience" default:"2s" min:"0s" doc:"Longest Retry-After for which the same candidate is waited for while only a substitute is left."`
+	Patience    time.Duration `key:"patience" default:"2s" min:"0s" doc:"How long a request waits for the same candidate, as that asked, while only a substitute is left."`
 	MaxWait     time.Duration `key:"max_wait" default:"30s" min:"0s" doc:"Longest wait of one request in all. 0s never waits."`
 	Budget      Budget        `key:"budget" doc:"One budget of repeated attempts, shared by all requests and providers."`
 }
