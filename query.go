@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prometheus/common/model"
 
 	"failback/gateway/config"
 	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 	"failback/sources"
-	"failback/sources/logql"
+	"failback/sources/filelog"
 	"failback/ui/text"
 )
 
@@ -87,20 +84,6 @@ type queryPlan struct {
 	forward, turned bool // turned: a direction was named
 }
 
-// when is a moment that was named: by itself, or from now.
-type when struct {
-	named, relative bool
-	at              time.Time
-	offset          time.Duration
-}
-
-func (w when) time(now time.Time) time.Time {
-	if w.relative {
-		return now.Add(w.offset)
-	}
-	return w.at
-}
-
 func (q *queryFlags) plan(limited bool) (queryPlan, error) {
 	p := queryPlan{limit: q.limit}
 	var err error
@@ -161,7 +144,7 @@ func (in *invocation) question(p queryPlan, tasks []api.Task, selector string, n
 	}
 	var q sources.LogQuery
 	if in.query.logql != "" {
-		q = sources.LogQuery{Query: in.query.logql, Start: begin(time.Hour), End: end, Limit: lokisLimit, Instant: isMetric(in.query.logql)}
+		q = sources.LogQuery{Query: in.query.logql, Start: begin(time.Hour), End: end, Limit: lokisLimit, Instant: sources.AsksNumbers(in.query.logql)}
 		// One who names a range wants numbers over it.
 		if p.start.named || p.since > 0 {
 			q.Instant = false
@@ -186,16 +169,6 @@ func (in *invocation) question(p queryPlan, tasks []api.Task, selector string, n
 		q.Step, q.Instant = p.step, false
 	}
 	return q, nil
-}
-
-// isMetric reports whether a query asks for numbers. Of one that makes no sense
-// it is false: whoever answers it says why.
-func isMetric(query string) bool {
-	parsed, err := logql.Parse(query)
-	if err == nil {
-		return parsed.IsMetric()
-	}
-	return !strings.HasPrefix(strings.TrimLeft(query, " \t\r\n("), "{")
 }
 
 // canned finds a query by its name.
@@ -275,7 +248,7 @@ func (in *invocation) state(client *api.Client) (*api.State, error) {
 
 // queryFile answers from a file.
 func (in *invocation) queryFile(p queryPlan) error {
-	lines, err := in.readLines()
+	file, err := in.readFile()
 	if err != nil {
 		return err
 	}
@@ -283,61 +256,51 @@ func (in *invocation) queryFile(p queryPlan) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := span(in.ctx, lines)
-	if err != nil {
-		return err
-	}
+	from, to := file.Span()
 	q, err := in.question(p, tasks, "", to, from)
 	if err != nil {
 		return err
 	}
-	if in.json {
-		data, err := evalFile(in.ctx, lines, q)
+	if n, first := file.Skipped(); n > 0 {
+		fmt.Fprintf(in.err, "failback: %s: %s, the first is %s\n", text.Visible(file.Addr()), skippedLines(n), text.Visible(first.Error()))
+	}
+	if in.json { // in Loki's own order
+		data, err := file.Data(in.ctx, q)
 		if err != nil {
 			return in.unanswered(q, "", err)
 		}
 		return in.printData(data, nil)
 	}
-	// A line more than wanted tells "the first 100" from "100".
-	more := q
-	more.Limit++
-	data, err := evalFile(in.ctx, lines, more)
-	if err != nil {
-		return in.unanswered(q, "", err)
+	a := file.Query(in.ctx, 1, q)
+	if a.Err != nil {
+		return in.unanswered(q, "", a.Err)
 	}
-	a, err := sources.ReadLogData(data, q)
-	if err != nil {
-		return err
-	}
-	if q.Unparsed != "" {
-		if err := countUnparsed(in.ctx, lines, a); err != nil {
-			return err
-		}
-	}
-	return in.printAnswer(a)
+	return in.printAnswer(a.Value)
 }
 
-// readLines reads the file. Lines of a decision log get the labels that the
+func skippedLines(n int) string {
+	if n == 1 {
+		return "1 line is none of a decision log and not in it"
+	}
+	return text.Count(uint64(n)) + " lines are none of a decision log and not in it"
+}
+
+// readFile reads the file. Lines of a decision log get the labels that the
 // canned queries select.
-func (in *invocation) readLines() (*logql.Lines, error) {
-	labels := logql.Labels{{Name: "service_name", Value: "failback"}}
+func (in *invocation) readFile() (*filelog.Log, error) {
+	labels := map[string]string{"service_name": api.ServiceName}
 	if in.query.file == "-" {
-		lines, err := logql.ReadLines(os.Stdin, labels)
-		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
+		stdin := os.Stdin
+		return filelog.Read(in.ctx, "standard input", func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }, labels)
+	}
+	open := func() (io.ReadCloser, error) {
+		f, err := os.Open(in.query.file)
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err // the path is in the message already
 		}
-		return lines, nil
+		return f, err
 	}
-	f, err := os.Open(in.query.file)
-	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
-	}
-	defer f.Close()
-	lines, err := logql.ReadLines(io.Reader(f), labels)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", in.query.file, err)
-	}
-	return lines, nil
+	return filelog.Read(in.ctx, "--file "+in.query.file, open, labels)
 }
 
 // tasksForFile are the tasks of the configuration, for the one canned query
@@ -356,63 +319,6 @@ func (in *invocation) tasksForFile() ([]api.Task, error) {
 		tasks = append(tasks, api.Task{Name: t.Name, Fallback: t.Fallback})
 	}
 	return tasks, nil
-}
-
-// span is when the lines of a file begin, and the moment behind its last one.
-func span(ctx context.Context, lines *logql.Lines) (from, to time.Time, err error) {
-	from, to = time.Unix(0, 0), time.Unix(0, 1)
-	for _, forward := range []bool{true, false} {
-		s := logql.Selection{Start: math.MinInt64, End: math.MaxInt64, Forward: forward}
-		err = lines.Select(ctx, s, func(e logql.Entry) bool {
-			if forward {
-				from = time.Unix(0, e.TS)
-			} else {
-				to = time.Unix(0, e.TS+1)
-			}
-			return false
-		})
-		if err != nil {
-			return from, to, err
-		}
-	}
-	return from, to, nil
-}
-
-// evalFile is what Loki would have under "data".
-func evalFile(ctx context.Context, lines *logql.Lines, q sources.LogQuery) ([]byte, error) {
-	parsed, err := logql.Parse(q.Query)
-	if err != nil {
-		return nil, err
-	}
-	r, err := logql.Eval(ctx, lines, logql.Request{
-		Query: parsed, Start: q.Start.UnixNano(), End: q.End.UnixNano(), Step: q.Step, Instant: q.Instant, Limit: q.Limit, Forward: q.Forward,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return r.MarshalJSON()
-}
-
-// countUnparsed counts the lines that could not be parsed, as a canned query
-// does beside a Loki.
-func countUnparsed(ctx context.Context, lines *logql.Lines, a *sources.LogAnswer) error {
-	q := a.Query
-	q.Query, q.Instant, q.Step, q.Limit = q.Unparsed, true, 0, 1
-	data, err := evalFile(ctx, lines, q)
-	if err != nil {
-		return err
-	}
-	n, err := sources.ReadLogData(data, q)
-	if err != nil {
-		return err
-	}
-	a.Unparsed = 0
-	for _, s := range n.Series {
-		for _, p := range s.Points {
-			a.Unparsed += int64(p.Value)
-		}
-	}
-	return nil
 }
 
 // printAnswer prints an answer, and beside it what is not in it.
@@ -441,15 +347,9 @@ func (in *invocation) printData(data []byte, a *sources.LogAnswer) error {
 // unanswered prints why there is no answer. Of a query that was refused it is
 // the text that Loki has for it, and the place that it names.
 func (in *invocation) unanswered(q sources.LogQuery, where string, err error) error {
-	message := ""
+	message := filelog.Refusal(err)
 	if e, ok := errors.AsType[*sources.RemoteError](err); ok && e.Kind == sources.RemoteQuery {
 		message = e.Message
-	}
-	if e, ok := errors.AsType[*logql.ParseError](err); ok {
-		message = e.Error()
-	}
-	if e, ok := errors.AsType[*logql.QueryError](err); ok {
-		message = e.Error()
 	}
 	if message == "" {
 		if where != "" {
@@ -464,69 +364,4 @@ func (in *invocation) unanswered(q sources.LogQuery, where string, err error) er
 		fmt.Fprintf(in.err, "  %s\n  %s^\n", text.Visible(line), strings.Repeat(" ", text.Width(before)))
 	}
 	return errReported
-}
-
-// parseSpan reads a duration: Go's, or with days and weeks.
-func parseSpan(s string) (time.Duration, error) {
-	if d, err := time.ParseDuration(s); err == nil {
-		return d, nil
-	}
-	d, err := model.ParseDuration(s)
-	return time.Duration(d), err
-}
-
-// parseStep reads a duration, or seconds.
-func parseStep(s string) (time.Duration, error) {
-	d, err := parseSpan(s)
-	if err != nil {
-		seconds, ferr := strconv.ParseFloat(s, 64)
-		if ferr != nil || !(seconds < 1e9) {
-			return 0, fmt.Errorf("%q is no duration, as 1m, and no seconds", s)
-		}
-		d = time.Duration(seconds * float64(time.Second))
-	}
-	if d < time.Millisecond {
-		return 0, fmt.Errorf("%q is less than a millisecond", s)
-	}
-	return d, nil
-}
-
-// parseWhen reads a moment: RFC 3339, Unix seconds or nanoseconds, now, now-1h.
-func parseWhen(s string) (when, error) {
-	if s == "" {
-		return when{}, nil
-	}
-	if rest, ok := strings.CutPrefix(s, "now"); ok {
-		w := when{named: true, relative: true}
-		if rest == "" {
-			return w, nil
-		}
-		switch d, err := parseSpan(rest[1:]); {
-		case err != nil || strings.ContainsAny(rest[1:], "+-"):
-		case rest[0] == '-':
-			w.offset = -d
-			return w, nil
-		case rest[0] == '+':
-			w.offset = d
-			return w, nil
-		}
-		return when{}, fmt.Errorf("%q: want now, now-1h or now-7d", s)
-	}
-	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		return when{named: true, at: t}, nil
-	}
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 {
-		switch digits := len(s); {
-		case digits <= 10:
-			return when{named: true, at: time.Unix(n, 0)}, nil
-		case digits >= 18:
-			return when{named: true, at: time.Unix(0, n)}, nil
-		}
-		return when{}, fmt.Errorf("%q is neither Unix seconds nor nanoseconds", s)
-	}
-	if f, err := strconv.ParseFloat(s, 64); err == nil && f >= 0 && f < 1e10 {
-		seconds, part := math.Modf(f)
-		return when{named: true, at: time.Unix(int64(seconds), int64(part*1e9))}, nil
-	}
-	return when{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, Unix seconds or nanoseconds, or now-1h", s)
 }

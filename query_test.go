@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,8 +18,8 @@ import (
 
 	"failback/gateway/operator/api"
 	"failback/sources"
+	"failback/sources/filelog"
 	"failback/sources/gatewaytest"
-	"failback/sources/logql"
 )
 
 const linesFile = "sources/logql/testdata/lines.jsonl"
@@ -116,7 +117,9 @@ func TestQueryFile(t *testing.T) {
 	decisions := write("gateway.log", `{"event":"model_route_selected","time":"2026-11-30T04:12:30Z","request_id":"req-1","task_type":"refund","workflow_status":"unavailable","reason":"not_allowed","candidates":[{"provider":"a","skipped":"breaker_open"}]}
 {"event":"operator_command","time":"2026-11-30T04:13:00.5Z","provider":"a","action":"share","from":"0","to":"5","by":"ana","why":"\u001b[2Jx","result":"ok","revision":118}
 `)
-	broken := write("broken.log", "{\"time\":\"2026-11-30T04:12:30Z\"}\nno JSON\n")
+	torn := write("torn.log", `{"event":"operator_command","time":"2026-11-30T04:13:00.5Z","provider":"a","action":"share","from":"0","to":"5","by":"ana","result":"ok","revision":118}
+{"event":"operator_com`)
+	broken := write("broken.log", "no JSON\n")
 	empty := write("empty.log", "")
 	conf := write("failback.yaml", `
 listen: 127.0.0.1:0
@@ -143,7 +146,9 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 		{[]string{"--logql", `{service_name="failback"} | json | x=y`, "--file", linesFile}, 1, "", []string{"parse error at line 1, col 3", "\n  {service_name=\"failback\"} | json | x=y\n", "^\n"}},
 		{[]string{"--logql", `{a="b"} | pattern "<x>"`, "--file", linesFile}, 1, "", []string{"| pattern is not supported here"}},
 		{[]string{"--logql", "{a=\"\x1b\u202e\" |", "--file", linesFile}, 1, "", []string{"parse error", `\u202e`}},
-		{[]string{"affected", "--file", broken}, 1, "", []string{"broken.log: line 2"}},
+		{[]string{"affected", "--file", broken}, 1, "", []string{"broken.log: no line of it is one of a decision log: line 1: not a JSON"}},
+		{[]string{"operators", "--file", torn}, 0, "2026-11-30T04:13:00.500Z  ana a share 0% > 5% rev 118\n", []string{"torn.log: 1 line is none of a decision log and not in it, the first is line 2: not a JSON"}},
+		{[]string{"operators", "--json", "--file", torn}, 0, "", []string{"torn.log: 1 line is none"}},
 		{[]string{"affected", "--file", filepath.Join(dir, "none")}, 1, "", []string{"--file", "no such file"}},
 
 		{[]string{"by-reson", "--file", decisions}, 2, "", []string{`there is no query "by-reson"; the nearest is by-reason`}},
@@ -181,6 +186,29 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 	}
 }
 
+// A signal ends a query that waits for its standard input.
+func TestQueryFileEndsWhileItReads(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	was := os.Stdin
+	os.Stdin = r
+	defer func() { os.Stdin = was }()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var out, errs bytes.Buffer
+	go func() { ended <- run(ctx, []string{"query", "affected", "--file", "-"}, &out, &errs) }()
+	if _, err := io.WriteString(w, "{\"time\":\"2026-11-30T04:12:30Z\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if code := <-ended; code != exitFailed || !strings.Contains(errs.String(), "standard input: reading it was broken off") {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+}
+
 func TestQueryList(t *testing.T) {
 	out, errs, code := runLine("query")
 	if code != 0 || errs != "" {
@@ -208,12 +236,7 @@ func TestQueryList(t *testing.T) {
 // lokiOf answers as a Loki does, from a file.
 func lokiOf(t *testing.T, asked *[]string) *httptest.Server {
 	t.Helper()
-	f, err := os.Open(linesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, err := logql.ReadLines(f, nil)
+	lines, err := filelog.Read(t.Context(), linesFile, func() (io.ReadCloser, error) { return os.Open(linesFile) }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +251,7 @@ func lokiOf(t *testing.T, asked *[]string) *httptest.Server {
 		if strings.HasSuffix(r.URL.Path, "/query") {
 			q.Instant, q.End = true, ns("time")
 		}
-		data, err := evalFile(r.Context(), lines, q)
+		data, err := lines.Data(r.Context(), q)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return

@@ -90,7 +90,7 @@ func (g *Gateway) sources(cfg *config.Config) api.Sources {
 	} else if p := own.Prometheus; p != nil {
 		s.Prometheus.URL, s.Prometheus.Selector = p.URL.String(), p.Selector
 	} else {
-		s.Prometheus.Selector = `job="` + serviceName + `"`
+		s.Prometheus.Selector = `job="` + api.ServiceName + `"`
 		s.Prometheus.Error = g.keeperProblem(api.PrometheusPath)
 	}
 	if l := cfg.Sources.Loki; l != nil && own.Loki != nil {
@@ -98,15 +98,11 @@ func (g *Gateway) sources(cfg *config.Config) api.Sources {
 	} else if l := own.Loki; l != nil {
 		s.Loki.URL, s.Loki.Selector = l.URL.String(), l.Selector
 	} else {
-		s.Loki.Selector = `{service_name="` + serviceName + `"}`
+		s.Loki.Selector = `{service_name="` + api.ServiceName + `"}`
 		s.Loki.Error = g.keeperProblem(api.LokiPath)
 	}
 	return s
 }
-
-// serviceName is what the gateway calls itself where it labels what it keeps:
-// the job of its metrics and the service_name of its lines.
-const serviceName = "failback"
 
 func (g *Gateway) keeperProblem(path string) string {
 	if g.keeper == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultStreams selects the decision log where nothing else is configured.
-const DefaultStreams = `{service_name="failback"}`
+const DefaultStreams = `{service_name="` + api.ServiceName + `"}`
 
 // Canned is a LogQL query that answers one question of an incident.
 type Canned struct {

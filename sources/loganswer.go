@@ -66,8 +66,8 @@ func (p *wirePoint) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readLogAnswer reads the answer to q.
-func readLogAnswer(body []byte, q LogQuery) (*LogAnswer, error) {
+// readLogAnswer reads the answer to q, which was asked with that limit.
+func readLogAnswer(body []byte, q LogQuery, asked int) (*LogAnswer, error) {
 	var w wireAnswer
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func readLogAnswer(body []byte, q LogQuery) (*LogAnswer, error) {
 		if q.Instant {
 			return nil, errors.New("lines where numbers were expected")
 		}
-		err = a.readLines(w.Data.Result)
+		err = a.readLines(w.Data.Result, asked)
 	case LogVector, LogMatrix:
 		if (a.Kind == LogVector) != q.Instant {
 			return nil, fmt.Errorf("a %s where the query asks for something else", a.Kind)
@@ -133,7 +133,7 @@ func (a *LogAnswer) readSeries(result json.RawMessage) error {
 }
 
 // readLines merges the streams.
-func (a *LogAnswer) readLines(result json.RawMessage) error {
+func (a *LogAnswer) readLines(result json.RawMessage, asked int) error {
 	var streams []wireStream
 	if err := json.Unmarshal(result, &streams); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (a *LogAnswer) readLines(result json.RawMessage) error {
 		return cmp.Compare(y.TS, x.TS)
 	})
 	limit := a.Query.Limit
-	a.CutOff = len(a.Rows) > limit || limit >= MaxLogsLimit && len(a.Rows) == limit
+	a.CutOff = len(a.Rows) > limit || asked <= limit && len(a.Rows) == limit
 	if len(a.Rows) > limit {
 		if a.Rows[0].TS == a.Rows[limit].TS {
 			a.Warnings = warn(a.Warnings, fmt.Sprintf("more than %d lines at one moment: a greater limit shows the rest", limit))

@@ -12,7 +12,7 @@ import (
 // Logcli is q as a command for a shell, with Loki's own client. Credentials are
 // for logcli to find in its environment.
 func (q LogQuery) Logcli() string {
-	q = q.filled(time.Now())
+	q = q.filled(time.Now()).capped()
 	words := []string{"logcli"}
 	if q.Addr != "" {
 		words = append(words, "--addr="+q.Addr)

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// ReadLogData reads what Loki has under "data" as the answer to q, wherever it
-// was answered.
-func ReadLogData(data []byte, q LogQuery) (*LogAnswer, error) {
+// readLogData reads what Loki has under "data" as the answer to q, which was
+// asked with that limit.
+func readLogData(data []byte, q LogQuery, asked int) (*LogAnswer, error) {
 	body, err := json.Marshal(map[string]any{"status": "success", "data": json.RawMessage(data)})
 	if err != nil {
 		return nil, err
 	}
-	return readLogAnswer(body, q)
+	return readLogAnswer(body, q, asked)
 }
 
 // Data is a as Loki has it under "data", without the lines that were asked for

@@ -35,7 +35,7 @@ func TestLogDataOfARealLoki(t *testing.T) {
 			continue
 		}
 		n++
-		a, err := ReadLogData(q.Answer, LogQuery{Instant: strings.HasSuffix(q.Path, "/query"), Limit: MaxLogsLimit, Forward: q.Params["direction"] == "forward"})
+		a, err := readLogData(q.Answer, LogQuery{Instant: strings.HasSuffix(q.Path, "/query"), Limit: MaxLogsLimit, Forward: q.Params["direction"] == "forward"}, MaxLogsLimit)
 		if err != nil {
 			t.Errorf("%s: %v", q.ID, err)
 			continue
@@ -79,7 +79,7 @@ func canonical(t *testing.T, data []byte) map[string]any {
 
 func TestLogDataRefusesNonsense(t *testing.T) {
 	for _, s := range []string{"", "null", "{}", `{"resultType":"streams","result":7}`, `[`} {
-		if _, err := ReadLogData([]byte(s), LogQuery{}); err == nil {
+		if _, err := readLogData([]byte(s), LogQuery{}, 1); err == nil {
 			t.Errorf("%q is read", s)
 		}
 	}

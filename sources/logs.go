@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -99,4 +100,16 @@ type LogSeries struct {
 type LogPoint struct {
 	At    time.Time
 	Value float64
+}
+
+// AsksNumbers reports whether a query asks for numbers: one for lines begins
+// with the streams that it selects. Of nothing at all it is false.
+func AsksNumbers(logql string) bool {
+	for line := range strings.SplitSeq(logql, "\n") {
+		line = strings.TrimLeft(line, " \t\r(")
+		if line != "" && line[0] != '#' {
+			return line[0] != '{'
+		}
+	}
+	return false
 }

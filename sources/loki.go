@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -18,41 +17,11 @@ func (l *logs) Addr() string { return l.addr() }
 func (l *logs) Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnswer] {
 	ctx, cancel := context.WithTimeout(ctx, LogsTimeout)
 	defer cancel()
-	q = q.filled(time.Now())
+	q = q.filled(time.Now()).capped()
 	if l.own {
 		q.Unparsed = "" // the gateway writes all of its lines itself
 	}
-	out := Answer[LogAnswer]{Gen: gen, Clock: Clock{Sent: time.Now()}}
-
-	var wg sync.WaitGroup
-	var unparsed *LogAnswer
-	var unparsedErr error
-	if q.Unparsed != "" {
-		wg.Go(func() {
-			unparsed, unparsedErr = l.ask(ctx, LogQuery{Query: q.Unparsed, Start: q.Start, End: q.End, Limit: 1, Instant: true})
-		})
-	}
-	a, err := l.ask(ctx, q)
-	if err != nil {
-		cancel() // the other question is of no use alone
-	}
-	wg.Wait()
-	out.Clock.Received = time.Now()
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	switch {
-	case q.Unparsed == "":
-	case unparsedErr != nil:
-		a.Warnings = warn(a.Warnings, "not known how many lines could not be parsed: "+unparsedErr.Error())
-	default:
-		a.Unparsed = unparsed.total()
-	}
-	// Loki does not tell its time; End is near it, and no age hangs on it.
-	out.Clock.At = out.Clock.Received
-	out.Value = a
-	return out
+	return answerLogs(ctx, gen, q, l.ask)
 }
 
 // ask asks one question, its defaults filled in.
@@ -73,7 +42,7 @@ func (l *logs) ask(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := readLogAnswer(body, q)
+	a, err := readLogAnswer(body, q, q.askedLimit())
 	if err != nil {
 		return nil, l.fail(RemoteShape, err, "the answer is not understood: "+oneLine(err.Error()))
 	}
@@ -91,14 +60,22 @@ func (q LogQuery) filled(now time.Time) LogQuery {
 	if q.Limit <= 0 {
 		q.Limit = LogsLimit
 	}
+	return q
+}
+
+// capped is q with no greater limit than a Loki takes.
+func (q LogQuery) capped() LogQuery {
 	q.Limit = min(q.Limit, MaxLogsLimit)
 	return q
 }
 
-// wire is the path and the parameters of q. One line more than wanted is asked
-// for, where that is allowed: it tells "the first 500" from "500".
+// askedLimit is the limit that a Loki is asked with: a line more than wanted,
+// where that is allowed, tells "the first 500" from "500".
+func (q LogQuery) askedLimit() int { return min(q.Limit+1, MaxLogsLimit) }
+
+// wire is the path and the parameters of q.
 func (q LogQuery) wire() (path string, v url.Values) {
-	v = url.Values{"query": {q.Query}, "limit": {strconv.Itoa(min(q.Limit+1, MaxLogsLimit))}}
+	v = url.Values{"query": {q.Query}, "limit": {strconv.Itoa(q.askedLimit())}}
 	direction := "backward"
 	if q.Forward {
 		direction = "forward"
@@ -114,17 +91,4 @@ func (q LogQuery) wire() (path string, v url.Values) {
 		v.Set("step", strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64))
 	}
 	return "/loki/api/v1/query_range", v
-}
-
-// total is the sum of an answer of numbers.
-func (a *LogAnswer) total() int64 {
-	var sum int64
-	for _, s := range a.Series {
-		for _, p := range s.Points {
-			if number(p.Value) {
-				sum += int64(p.Value)
-			}
-		}
-	}
-	return sum
 }

@@ -118,7 +118,7 @@ func (m *model) offered() []logQuestion {
 // ownQuestion is the question of the own query.
 func (m *model) ownQuestion(end time.Time) logQuestion {
 	l := &m.logs
-	q := sources.LogQuery{Query: l.own, Start: end.Add(-ownRange), End: end, Instant: numbers(l.own)}
+	q := sources.LogQuery{Query: l.own, Start: end.Add(-ownRange), End: end, Instant: sources.AsksNumbers(l.own)}
 	switch {
 	case l.over > 0:
 		q.Start = end.Add(-l.over)
@@ -148,18 +148,6 @@ func (m *model) chosen(q logQuestion) logQuestion {
 		q.q.Addr = m.ask.logs.Addr()
 	}
 	return q
-}
-
-// numbers reports whether a query asks for numbers: one for lines begins with
-// the streams that it selects.
-func numbers(query string) bool {
-	for line := range strings.SplitSeq(query, "\n") {
-		line = strings.TrimLeft(line, " \t(")
-		if line != "" && line[0] != '#' {
-			return line[0] != '{'
-		}
-	}
-	return false
 }
 
 // picked is the question under the cursor.

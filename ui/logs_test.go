@@ -200,17 +200,6 @@ func TestOwnQuery(t *testing.T) {
 	})
 }
 
-func TestNumbers(t *testing.T) {
-	for q, want := range map[string]bool{
-		`{a="b"}`: false, ` ({a="b"})`: false, "# which\n{a=\"b\"} | json": false, "": false, "# only": false,
-		`sum(rate({a="b"}[5m]))`: true, "# which\nrate({a=\"b\"}[1m])": true, "vector(0)": true, `(sum(rate({a="b"}[5m])))`: true,
-	} {
-		if numbers(q) != want {
-			t.Errorf("%q: %t", q, !want)
-		}
-	}
-}
-
 func TestLogsOfARequest(t *testing.T) {
 	f := &fakeLoki{make: eventful}
 	onLogs(t, f, func(m *model) {

@@ -36,9 +36,6 @@ type Options struct {
 	Log func(string)
 }
 
-// service is the job of the metrics and the service_name of the lines.
-const service = "failback"
-
 // Store is both stores. Its methods may be called from any goroutine.
 type Store struct {
 	o    Options
@@ -65,7 +62,7 @@ func Open(o Options) *Store {
 	if o.Logs {
 		store, err := logs.Open(logs.Options{
 			Dir:    filepath.Join(o.Dir, "lines"),
-			Labels: map[string]string{"service_name": service, "instance": o.Instance},
+			Labels: map[string]string{"service_name": api.ServiceName, "instance": o.Instance},
 			MaxAge: o.MaxAge, MaxBytes: o.MaxBytes, Log: o.Log,
 		})
 		if err != nil {
@@ -85,7 +82,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	store, err := metrics.Open(metrics.Options{
 		Dir: filepath.Join(s.o.Dir, "metrics"), Gatherer: s.o.Gatherer, Every: s.o.Every,
-		Labels:    map[string]string{"job": service, "instance": s.o.Instance},
+		Labels:    map[string]string{"job": api.ServiceName, "instance": s.o.Instance},
 		Retention: s.o.MaxAge, MaxBytes: s.o.MaxBytes, Log: s.o.Log,
 	})
 	s.mu.Lock()

@@ -529,7 +529,7 @@ func TestReadLines(t *testing.T) {
 	l, err := ReadLines(strings.NewReader(
 		`{"time":"2026-05-01T10:00:00.000000002Z","event":"b"}`+"\r\n\n"+
 			`{"ts":"3","labels":{"z":"1","a":"2"},"line":"text"}`+"\n"+
-			`{"time":"2026-05-01T12:00:00.000000001+02:00","line":"not the other form"}`), Labels{{"b", "y"}, {"a", "x"}})
+			`{"time":"2026-05-01T12:00:00.000000001+02:00","line":"not the other form"}`), Labels{{"b", "y"}, {"a", "x"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -552,9 +552,20 @@ func TestReadLines(t *testing.T) {
 		{`{"time":"yesterday"}`, `line 1: its "time" is not RFC 3339: `},
 		{`{"ts":"x","line":"y"}`, `line 1: its "ts" is not Unix nanoseconds: `},
 	} {
-		if _, err := ReadLines(strings.NewReader(tt.in), nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := ReadLines(strings.NewReader(tt.in), nil, nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.in, err, tt.want)
 		}
+	}
+}
+
+func TestReadLinesSkips(t *testing.T) {
+	var skipped []string
+	l, err := ReadLines(strings.NewReader(`{"time":"2026-05-01T10:00:00Z"}
+no JSON
+{"time":"2026-05-01T10:00:01Z"}
+{"time":"2026-05-01T10:0`), nil, func(err error) { skipped = append(skipped, err.Error()) })
+	if err != nil || l.Len() != 2 || len(skipped) != 2 || !strings.HasPrefix(skipped[0], "line 2: ") || !strings.HasPrefix(skipped[1], "line 4: ") {
+		t.Errorf("%v, %d lines, skipped %q", err, l.Len(), skipped)
 	}
 }
 

@@ -31,9 +31,10 @@ func NewLines(entries []Entry) *Lines {
 
 // ReadLines reads lines of a decision log, whose "time" is their time and which
 // all get these labels, or objects {"ts":"Unix nanoseconds","labels":{…},
-// "line":"…"}, which have their own. Empty lines are passed over. An error names
-// the line.
-func ReadLines(r io.Reader, labels Labels) (*Lines, error) {
+// "line":"…"}, which have their own. Empty lines are passed over. What is
+// neither is handed to skip, with an error that names the line, and left out;
+// skip nil: it is the error.
+func ReadLines(r io.Reader, labels Labels, skip func(error)) (*Lines, error) {
 	labels = slices.Clone(labels)
 	sortLabels(labels)
 	sets := map[string]Labels{}
@@ -47,9 +48,14 @@ func ReadLines(r io.Reader, labels Labels) (*Lines, error) {
 		if line := bytes.TrimRight(raw, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
 			e, lerr := readLine(line, labels, sets)
 			if lerr != nil {
-				return nil, fmt.Errorf("line %d: %w", n, lerr)
+				lerr = fmt.Errorf("line %d: %w", n, lerr)
+				if skip == nil {
+					return nil, lerr
+				}
+				skip(lerr)
+			} else {
+				entries = append(entries, e)
 			}
-			entries = append(entries, e)
 		}
 		if err == io.EOF {
 			return NewLines(entries), nil

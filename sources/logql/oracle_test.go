@@ -50,7 +50,7 @@ func recordedLines(t testing.TB) *Lines {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	l, err := ReadLines(f, nil)
+	l, err := ReadLines(f, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,10 @@ const (
 	LokiPath       = "/loki"       // Loki's HTTP API: /loki/api/v1/query_range, ...
 )
 
+// ServiceName is what a gateway calls itself where it labels what it keeps: the
+// job of its metrics and the service_name of its lines.
+const ServiceName = "failback"
+
 // Sources is where numbers and log lines are to be asked for.
 type Sources struct {
 	Prometheus Source `json:"prometheus"`
