@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,10 +41,12 @@ type Options struct {
 type Store struct {
 	o    Options
 	logs *logs.Store // nil: none, or it could not be opened
+	open func(metrics.Options) (*metrics.Store, error)
 
 	// mu guards everything that follows.
 	mu      sync.Mutex
-	metrics *metrics.Store // nil until Run has opened it
+	metrics *metrics.Store // nil until it has been opened
+	opening chan struct{}  // closed when opening it has ended; nil: not begun
 	closed  bool
 	// why what is missing is missing
 	metricsWhy, logsWhy string
@@ -55,7 +58,7 @@ func Open(o Options) *Store {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	s := &Store{o: o, metricsWhy: "none are kept here", logsWhy: "none are kept here"}
+	s := &Store{o: o, open: metrics.Open, metricsWhy: "none are kept here", logsWhy: "none are kept here"}
 	if o.Metrics {
 		s.metricsWhy = "the store of numbers is being opened"
 	}
@@ -75,30 +78,61 @@ func Open(o Options) *Store {
 	return s
 }
 
-// Run opens the store of numbers and takes them until ctx ends.
+// Run opens the store of numbers and takes them until ctx ends, once. It does
+// not wait for a journal that is still being read then: Close does.
 func (s *Store) Run(ctx context.Context) error {
 	if !s.o.Metrics {
 		return nil
 	}
-	store, err := metrics.Open(metrics.Options{
+	opening := make(chan struct{})
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.opening = opening
+	s.mu.Unlock()
+	var store *metrics.Store
+	var err error
+	go func() {
+		defer close(opening)
+		store, err = s.openNumbers()
+	}()
+	select {
+	case <-opening:
+	case <-ctx.Done():
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("numbers are not kept: %w", err)
+	}
+	if store != nil {
+		store.Run(ctx)
+	}
+	return nil
+}
+
+// openNumbers opens the store of numbers, and closes it again if it comes too
+// late: then it is nil.
+func (s *Store) openNumbers() (*metrics.Store, error) {
+	store, err := s.open(metrics.Options{
 		Dir: filepath.Join(s.o.Dir, "metrics"), Gatherer: s.o.Gatherer, Every: s.o.Every,
 		Labels:    map[string]string{"job": api.ServiceName, "instance": s.o.Instance},
 		Retention: s.o.MaxAge, MaxBytes: s.o.MaxBytes, Log: s.o.Log,
 	})
 	s.mu.Lock()
-	if err != nil {
+	closed := s.closed
+	switch {
+	case err != nil:
 		s.metricsWhy = err.Error()
-		s.mu.Unlock()
-		return fmt.Errorf("numbers are not kept: %w", err)
+	case !closed:
+		s.metrics, s.metricsWhy = store, ""
 	}
-	if s.closed {
-		s.mu.Unlock()
-		return store.Close()
-	}
-	s.metrics, s.metricsWhy = store, ""
 	s.mu.Unlock()
-	store.Run(ctx)
-	return nil
+	if err == nil && closed {
+		return nil, store.Close()
+	}
+	return store, err
 }
 
 // Lines takes lines of the decision log, whole ones; nil if none are kept. It
@@ -137,7 +171,7 @@ func unavailable(why string) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintf(w, `{"status":"error","errorType":"unavailable","error":%q}`, why)
+		_ = json.NewEncoder(w).Encode(map[string]string{"status": "error", "errorType": "unavailable", "error": why})
 	})
 }
 
@@ -165,19 +199,27 @@ func (s *Store) Problem(path string) string {
 }
 
 // Close ends both, with what they were given written down: the lines at the
-// latest when ctx ends, the numbers some seconds later at most. Run must have
-// been told to end.
+// latest when ctx ends, the numbers some seconds later at most. A store of
+// numbers that is still being opened is waited for until ctx ends; it closes
+// itself then, if the process lasts. Run must have been told to end.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	numbers := s.metrics
+	numbers, opening := s.metrics, s.opening
 	s.mu.Unlock()
 	var errs []error
 	if s.logs != nil { // first: of these nothing may be lost
 		errs = append(errs, s.logs.Close(ctx))
 	}
-	if numbers != nil {
+	switch {
+	case numbers != nil:
 		errs = append(errs, numbers.Close())
+	case opening != nil:
+		select {
+		case <-opening:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("the store of numbers was still being opened: %w", ctx.Err()))
+		}
 	}
 	return errors.Join(errs...)
 }
