@@ -77,7 +77,16 @@ type Situation struct {
 	Ratio *float64
 	// Limit is the configured limit of it; nil: none.
 	Limit *float64
+	// Openings are those of the buckets that are not closed, since each last was,
+	// oldest first, by the bucket's name. A bucket's own reason and detail are
+	// those of its newest opening and need not be among them.
+	Openings map[string][]Opening
+	// Passthrough says that a fixed order holds: shares and health have no effect.
+	Passthrough bool
 }
+
+// Opening is one opening of a bucket: of a closed one, or by a failed probe.
+type Opening struct{ Reason, Detail string }
 
 // Match is a runbook that fits.
 type Match struct {
@@ -137,13 +146,16 @@ func (c Condition) match(s Situation) (Match, bool) {
 		m.Short, m.Why = "ratio over limit", "fallback ratio over its limit"
 		return m, s.Ratio != nil && s.Limit != nil && *s.Ratio > *s.Limit
 	}
+	if s.Passthrough && (c.Kind == LoweredShare || c.Kind == BadHealth) {
+		return m, false // no step has an effect until it ends
+	}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		switch c.Kind {
 		case OpenBreaker:
 			for j := range u.Breakers {
 				b := &u.Breakers[j]
-				if why, short, ok := c.breaker(b); ok {
+				if why, short, ok := c.breaker(b, s.Openings[u.Name+":"+b.Capability]); ok {
 					add(u.Name+":"+b.Capability, short, why)
 				}
 			}
@@ -164,24 +176,38 @@ func (c Condition) match(s Situation) (Match, bool) {
 	return m, len(m.Where) > 0
 }
 
-// breaker matches a bucket that is not closed, while it tries and ramps too:
-// a proposal that came and went with each probe would help nobody.
-func (c Condition) breaker(b *api.Breaker) (why, short string, ok bool) {
-	if b.State == "closed" || b.State == "" || b.Forced == "closed" {
+// breaker matches a bucket that is not closed, by any of its openings since it
+// was, the first before the others: a proposal that came and went with each
+// probe would help nobody.
+func (c Condition) breaker(b *api.Breaker, openings []Opening) (why, short string, ok bool) {
+	switch {
+	case b.Forced == "closed" || b.Forced == "" && (b.State == "closed" || b.State == ""):
 		return "", "", false
+	case b.Forced == "open":
+		why, short, ok = c.opening(Opening{Reason: "forced"})
+	default:
+		for i := 0; i < len(openings) && !ok; i++ {
+			why, short, ok = c.opening(openings[i])
+		}
+		if !ok {
+			why, short, ok = c.opening(Opening{b.Reason, b.Detail})
+		}
 	}
-	reason := b.Reason
-	if b.Forced == "open" {
-		reason = "forced"
+	if ok && b.Mode == "shadow" {
+		why += " (shadow: nothing is blocked)"
 	}
+	return why, short, ok
+}
+
+func (c Condition) opening(o Opening) (why, short string, ok bool) {
 	if len(c.Words) > 0 {
-		if !slices.Contains(c.Words, reason) {
+		if !slices.Contains(c.Words, o.Reason) {
 			return "", "", false
 		}
-		why, short = "breaker reason "+reason, "breaker reason"
+		why, short = "breaker reason "+o.Reason, "breaker reason"
 	}
 	if len(c.Classes) > 0 {
-		most := mostFrequent(b.Reason, b.Detail)
+		most := mostFrequent(o.Reason, o.Detail)
 		i := slices.IndexFunc(c.Classes, func(w string) bool { return slices.Contains(most, w) })
 		if i < 0 {
 			return "", "", false
@@ -193,23 +219,46 @@ func (c Condition) breaker(b *api.Breaker) (why, short string, ok bool) {
 		}
 		why += "class " + c.Classes[i]
 	}
-	if b.Mode == "shadow" {
-		why += " (shadow: nothing is blocked)"
-	}
 	return why, short, true
 }
 
-var countForm = regexp.MustCompile(`\b([a-z_]+)(?: x([0-9]{1,9}))?\b`)
+var (
+	countForm  = regexp.MustCompile(`\b([a-z_]+)(?: x([0-9]{1,9}))?\b`)
+	statusForm = regexp.MustCompile(`([(,] ?)([45][0-9]{2})( x[0-9]{1,9})?\b`)
+)
+
+// classOf is the class of an HTTP status, empty of one that says nothing of the
+// upstream's health.
+func classOf(status string) string {
+	switch {
+	case status == "503" || status == "529":
+		return "overloaded"
+	case status == "429":
+		return "rate_limited"
+	case status[0] == '5':
+		return "server_error"
+	}
+	return ""
+}
+
+// classes writes the statuses in the brackets of a detail as their classes.
+func classes(detail string) string {
+	return statusForm.ReplaceAllStringFunc(detail, func(s string) string {
+		f := statusForm.FindStringSubmatch(s)
+		return f[1] + classOf(f[2]) + f[3]
+	})
+}
 
 // mostFrequent are the classes that an opening's detail counts most of ("12/20
-// failed (server_error x11, reset x1)"), and the reason where it is a class.
+// failed (server_error x11, reset x1)", "1/1 probes failed (500)"), and the
+// reason where it is a class.
 func mostFrequent(reason, detail string) []string {
 	var most []string
 	if slices.Contains(Classes, reason) {
 		most = append(most, reason)
 	}
 	top := 0
-	for _, f := range countForm.FindAllStringSubmatch(detail[:min(len(detail), 1000)], -1) {
+	for _, f := range countForm.FindAllStringSubmatch(classes(detail[:min(len(detail), 1000)]), -1) {
 		if !slices.Contains(Classes, f[1]) {
 			continue
 		}

@@ -30,6 +30,10 @@ func TestPropose(t *testing.T) {
 	}
 	one := func(u api.Upstream) runbooks.Situation { return runbooks.Situation{Upstreams: []api.Upstream{u}} }
 	with := func(u api.Upstream, f func(*api.Upstream)) runbooks.Situation { f(&u); return one(u) }
+	opened := func(s runbooks.Situation, os ...runbooks.Opening) runbooks.Situation {
+		s.Openings = map[string][]runbooks.Opening{"u:text": os}
+		return s
+	}
 	for _, tc := range []struct {
 		name string
 		s    runbooks.Situation
@@ -42,6 +46,21 @@ func TestPropose(t *testing.T) {
 		{"while it tries", one(bucket("half_open", "failure_rate", "12/20 failed (server_error x11, reset x1)")), "5xx: breaker reason failure_rate, class server_error @ u:text"},
 		{"while it ramps", one(bucket("ramping", "slow", "10/10 slower than 20s")), "slow: breaker reason slow @ u:text"},
 		{"after a failed probe", one(bucket("open", "consecutive", "1/1 probes failed (server_error)")), "5xx: breaker reason consecutive, class server_error @ u:text"},
+		{"a probe's status", one(bucket("open", "consecutive", "1/1 probes failed (500)")), "5xx: breaker reason consecutive, class server_error @ u:text"},
+		{"statuses are counted", one(bucket("open", "failure_rate", "500/503 failed (connect x490, 502 x10)")), "net: breaker class connect @ u:text"},
+		{"a status of the caller", one(bucket("open", "failure_rate", "12/20 failed (404 x12)")), ""},
+		{
+			"what began it counts, whatever the probe ended with",
+			opened(one(bucket("open", "consecutive", "1/1 probes failed (first_output_timeout)")), runbooks.Opening{Reason: "consecutive", Detail: "5 failed in a row (server_error x5)"}),
+			"5xx: breaker reason consecutive, class server_error @ u:text",
+		},
+		{
+			"what a probe met since counts too",
+			opened(one(bucket("half_open", "consecutive", "1/1 probes failed (timeout)")), runbooks.Opening{Reason: "consecutive", Detail: "5 failed in a row (server_error x5)"}, runbooks.Opening{Reason: "probe_failed", Detail: "1/1 probes failed (connect)"}),
+			"5xx: breaker reason consecutive, class server_error @ u:text | net: breaker class connect @ u:text",
+		},
+		{"closed again", opened(one(bucket("closed", "", "")), runbooks.Opening{Reason: "consecutive", Detail: "5 failed in a row (server_error x5)"}), ""},
+		{"passthrough", runbooks.Situation{Passthrough: true, Upstreams: with(bucket("closed", "", ""), func(u *api.Upstream) { u.Share, u.Health = 25, "degraded" }).Upstreams}, ""},
 		{"the most frequent class counts", one(bucket("open", "failure_rate", "12/20 failed (connect x11, server_error x1)")), "net: breaker class connect @ u:text"},
 		{"equally frequent", one(bucket("open", "failure_rate", "12/20 failed (connect x6, server_error x6)")), "5xx: breaker reason failure_rate, class server_error @ u:text | net: breaker class connect @ u:text"},
 		{"a part of a word is none", one(bucket("open", "failure_rate", "12/20 failed (server_errors x11, my_server_error)")), ""},

@@ -297,11 +297,14 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 
 // way says what can be done next for an upstream, or why not.
 func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
+	d, _ := m.d()
 	set, waits := m.settling[u.Name]
 	next := "next " + percent(nextStep(u.Share))
 	switch {
 	case whole.State == sources.Unknown:
 		return span{"not known: the gateway does not answer", warn}
+	case d.passthrough(now):
+		return span{"steps have no effect: PASSTHROUGH for " + text.Age(d.state.Value().Passthrough.Until.Sub(d.clock(now))) + " more", warn}
 	case waits && set.share == u.Share:
 		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, now)), accent}
 	case nextStep(u.Share) < 0:
@@ -319,13 +322,22 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 	return span{next + " (read-only here)", normal}
 }
 
+// passthrough reports whether a fixed order holds, whatever the shares are.
+func (d *data) passthrough(now time.Time) bool {
+	s := d.state.Value()
+	return s != nil && s.Passthrough != nil && d.clock(now).Before(s.Passthrough.Until)
+}
+
 // wayShort is way for the cell of the next step.
 func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
+	d, _ := m.d()
 	way := m.way(u, whole, m.now) // its times are left out
 	set, waits := m.settling[u.Name]
 	switch {
 	case whole.State == sources.Unknown:
 		way.text = "next: ??"
+	case d.passthrough(m.now):
+		way.text = "next: no effect"
 	case waits && set.share == u.Share:
 		way.text = "next: waits"
 	case u.NextStep.BlockedBy != "":

@@ -157,7 +157,11 @@ func Keys() []Key {
 	for _, g := range groups {
 		for i := range table {
 			if b := &table[i]; b.on == g {
-				ks = append(ks, Key{Screens: where(g), Keys: joinKeys(b.Keys()), Does: b.long})
+				shown := joinKeys(b.Keys())
+				if b.Help().Key == allDigits {
+					shown = allDigits
+				}
+				ks = append(ks, Key{Screens: where(g), Keys: shown, Does: b.long})
 			}
 		}
 	}
@@ -242,6 +246,9 @@ func (m *model) helpLine(w int) row {
 			k, s, rank = dim, dim, rank+far
 		}
 		h := b.Help()
+		if h.Key == allDigits && m.digits() != "" {
+			h.Key = m.digits()
+		}
 		items = append(items, item{b, row{{h.Key, k}, {" " + m.helpWord(b, h.Desc), s}}, rank})
 	}
 	total := func() int {

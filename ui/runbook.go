@@ -1,12 +1,14 @@
 package ui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"failback/gateway/operator/api"
 	"failback/runbooks"
 	"failback/sources"
 	"failback/ui/text"
@@ -22,6 +24,8 @@ type runbookScreen struct {
 	open *runbooks.Runbook // nil: none was opened yet
 	why  string            // why it was proposed when it was opened; empty: it was not
 
+	order    []*runbooks.Runbook // by their keys, 1 first
+	kept     []*runbooks.Runbook // those that are proposed and keep their keys
 	readings map[string]*reading // by the id of a runbook
 	wrapped  *runbookText        // what was wrapped last
 }
@@ -67,7 +71,7 @@ func (m *model) proposals() []runbooks.Match {
 	if s == nil {
 		return nil
 	}
-	situation := runbooks.Situation{Upstreams: s.Upstreams}
+	situation := runbooks.Situation{Upstreams: s.Upstreams, Openings: openings(s, d.changes), Passthrough: s.Passthrough != nil}
 	if n, _ := d.ratio(now); asValue(n) {
 		situation.Ratio = &n.Value
 	} else if n := d.state.Number(s.Traffic.FallbackRatio, now); asValue(n) {
@@ -79,28 +83,90 @@ func (m *model) proposals() []runbooks.Match {
 	return runbooks.Propose(m.runbookSet(), situation)
 }
 
-// numbered are the runbooks by their keys: 1 first, the proposed ones before
-// the others.
-func (m *model) numbered() []*runbooks.Runbook {
-	var rs []*runbooks.Runbook
-	proposed := make(map[string]bool)
-	for _, p := range m.proposals() {
-		rs = append(rs, p.Runbook)
-		proposed[p.Runbook.ID] = true
-	}
-	all := m.runbookSet()
-	for i := range all {
-		if !proposed[all[i].ID] {
-			rs = append(rs, &all[i])
+// openings are those of the buckets that are not closed since each last was,
+// oldest first, as far as the changes, newest first, tell; no two alike.
+func openings(s *api.State, changes []api.Event) map[string][]runbooks.Opening {
+	os := make(map[string][]runbooks.Opening)
+	going := make(map[string]bool) // whose beginning is not found yet
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		for j := range u.Breakers {
+			if b := &u.Breakers[j]; b.State != "closed" {
+				going[u.Name+":"+b.Capability] = true
+			}
 		}
 	}
-	return rs
+	for i := 0; i < len(changes) && len(going) > 0; i++ {
+		e := &changes[i]
+		bucket := e.Provider + ":" + e.Capability
+		if e.Event != text.KindBreaker || !going[bucket] {
+			continue
+		}
+		if e.To == "closed" || e.From == "closed" {
+			delete(going, bucket)
+		}
+		if o := (runbooks.Opening{Reason: e.Reason, Detail: e.Detail}); e.To == "open" {
+			os[bucket] = append(slices.DeleteFunc(os[bucket], func(p runbooks.Opening) bool { return p == o }), o)
+		}
+	}
+	for _, o := range os {
+		slices.Reverse(o)
+	}
+	return os
 }
+
+// numbered are the runbooks by their keys, 1 first: the proposed ones before
+// the others, though none leaves its key as long as it is proposed.
+func (m *model) numbered() []*runbooks.Runbook {
+	rb := &m.runbook
+	if all := m.runbookSet(); len(rb.order) != len(all) {
+		rb.order = nil
+		for i := range all {
+			rb.order = append(rb.order, &all[i])
+		}
+	}
+	ps := m.proposals()
+	proposed := func(r *runbooks.Runbook) bool {
+		return slices.ContainsFunc(ps, func(p runbooks.Match) bool { return p.Runbook == r })
+	}
+	for _, p := range ps {
+		if slices.Contains(rb.kept, p.Runbook) {
+			continue
+		}
+		at := slices.Index(rb.order, p.Runbook)
+		to := slices.IndexFunc(rb.order, func(r *runbooks.Runbook) bool { return !slices.Contains(rb.kept, r) || !proposed(r) })
+		rb.order[at], rb.order[to] = rb.order[to], rb.order[at]
+		rb.kept = append(rb.kept, p.Runbook)
+	}
+	rb.kept = slices.DeleteFunc(rb.kept, func(r *runbooks.Runbook) bool { return !proposed(r) })
+	return rb.order
+}
+
+// digit is the key of a runbook.
+func (m *model) digit(r *runbooks.Runbook) string {
+	return strconv.Itoa(slices.Index(m.numbered(), r) + 1)
+}
+
+// digits are the keys of all runbooks that have one; empty if there is none.
+func (m *model) digits() string {
+	switch n := min(len(m.runbookSet()), 9); n {
+	case 0:
+		return ""
+	case 1:
+		return "1"
+	default:
+		return "1-" + strconv.Itoa(n)
+	}
+}
+
+// allDigits are the keys of runbooks, of which a session has as many as there
+// are runbooks.
+const allDigits = "1-9"
 
 func runbookKeys() []binding {
 	here := at(runbook)
 	return []binding{
-		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "1-9", "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().does(act((*model).openRunbook)),
+		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, allDigits, "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().does(act((*model).openRunbook)),
 		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; here alone, nothing is done by it").at(here).line(4).unless((*model).noTick).does(act((*model).tickStep)),
 		bind([]string{"l"}, "l", "logs", "the step's query over the decision log, or the log screen").at(here).line(5).does((*model).stepQuery),
 		bind([]string{"T"}, "T", "copy ticks", "copy all steps with their ticks and the times of these").at(here).line(6).unless((*model).noOpenRunbook).does(func(m *model) tea.Cmd { return m.copy("runbook", m.tickedText()) }),
@@ -120,7 +186,7 @@ func (m *model) openRunbook() {
 	n, err := strconv.Atoi(m.pressed)
 	rs := m.numbered()
 	if err != nil || n < 1 || n > len(rs) {
-		m.say(warn, "there is no runbook "+m.pressed+": the last one is "+strconv.Itoa(len(rs)))
+		m.say(dim, "there is no runbook "+m.pressed+": the last one is "+strconv.Itoa(len(rs)))
 		return
 	}
 	rb := &m.runbook

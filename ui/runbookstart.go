@@ -1,9 +1,11 @@
 package ui
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
+	"failback/gateway/operator/api"
 	"failback/runbooks"
 	"failback/sources"
 	"failback/ui/text"
@@ -27,7 +29,15 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	switch {
 	case len(ps) > 0 && room >= startRoom:
 	case len(ps) == 0 && room >= quietRoom:
-		return head.add(dim, m.quietStart()).fit(w, m.gl.cut)
+		what := head.add(dim, m.quietStart(d, now))
+		keys := ". " + m.digits() + " open them"
+		switch m.digits() {
+		case "":
+			keys = ""
+		case "1":
+			keys = ". 1 opens the only one"
+		}
+		return first(w, what.add(dim, keys), what).fit(w, m.gl.cut)
 	default:
 		return nil
 	}
@@ -36,7 +46,7 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 		st, end = dim, row{{"  as of " + text.Age(whole.Age) + " ago", warn}}
 	}
 	item := func(i int, why string) row {
-		r := row{{"[" + strconv.Itoa(i+1) + "]", accent}, {" " + m.th.outside(ps[i].Runbook.Title), st}}
+		r := row{{"[" + m.digit(ps[i].Runbook) + "]", accent}, {" " + m.th.outside(ps[i].Runbook.Title), st}}
 		if why != "" {
 			r = r.add(dim, " (matches "+why+")")
 		}
@@ -73,13 +83,27 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	return first(w, tries...).fit(w, m.gl.cut)
 }
 
-// quietStart says what would be proposed, and when.
-func (m *model) quietStart() string {
+// quietStart says why none is proposed, and when one would be.
+func (m *model) quietStart(d *data, now time.Time) string {
+	s := d.state.Value()
 	switch {
 	case m.noRunbook() != "":
 		return m.noRunbook()
-	case m.live.state.Value() == nil:
+	case s == nil && d.state.Failing(now), s != nil && d.state.Whole(now).State == sources.Unknown:
+		return "not known which runbook fits: the gateway does not answer"
+	case s == nil:
 		return "not known yet which runbook fits"
+	case s.Passthrough != nil:
+		return "no runbook fits while PASSTHROUGH lasts"
+	case notClosedIn(s.Upstreams):
+		return "no runbook is about what is not CLOSED now"
 	}
-	return "no runbook fits; one does when a breaker opens or a share is lowered. 1-9 open them all the same"
+	return "no runbook fits; one does when a breaker opens or a share is lowered"
+}
+
+func notClosedIn(us []api.Upstream) bool {
+	return slices.ContainsFunc(us, func(u api.Upstream) bool {
+		w := text.Worst(u.Breakers)
+		return w != nil && text.Severity(w) > 0
+	})
 }

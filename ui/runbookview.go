@@ -178,7 +178,7 @@ func (m *model) runbookWindow(w, room int) []row {
 	rows := []row{m.rule(w, "")}
 	rb := &m.runbook
 	if rb.open == nil {
-		return append(rows, row{{" RUNBOOK", accent}}, styled(dim, " none is open: 1-9 open them"))
+		return append(rows, row{{" RUNBOOK", accent}}, styled(dim, " none is open: "+m.digits()+" opens one"))
 	}
 	r := m.reading()
 	title := row{{" RUNBOOK ", accent}, {m.th.outside(rb.open.Title), strong}}

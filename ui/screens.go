@@ -424,6 +424,9 @@ func (m *model) helpBody(w int) []row {
 				}
 			}
 		}
+		if k.Keys == allDigits && m.digits() != "" {
+			k.Keys = m.digits()
+		}
 		rows = append(rows, entry("  "+k.Keys, k.Does+off, w, st)...)
 	}
 	rows = append(rows, nil, styled(accent, " what a number looks like"))

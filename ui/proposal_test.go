@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// A runbook stays proposed, under its digit, until the bucket is closed again:
+// what a probe ended with takes it away from nobody.
+func TestProposalStays(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		state := func(breaker, detail string, share int) api.State {
+			s := baseState()
+			u := up("alpha", "here", true, 10)
+			u.Share = share
+			u.Breakers[1].State, u.Breakers[1].Since = breaker, time.Now()
+			if breaker != "closed" {
+				u.Breakers[1].Reason, u.Breakers[1].Detail = "consecutive", detail
+			}
+			s.Upstreams = []api.Upstream{u}
+			return s
+		}
+		seq := uint64(100)
+		event := func(from, to, reason, detail string) []api.Event {
+			seq++
+			return []api.Event{{Seq: seq, Event: "breaker_transition", Time: time.Now(), Provider: "alpha", Capability: "text", From: from, To: to, Reason: reason, Detail: detail}}
+		}
+		opens := func(what, key, id string) {
+			t.Helper()
+			screen := screenOf(m)
+			if !strings.Contains(screen, "["+key+"] ") {
+				t.Errorf("%s: START has no [%s]:\n%s", what, key, screen)
+			}
+			if keys(m, "o", key); m.screen != runbook || m.runbook.open.ID != id {
+				t.Errorf("%s: %s opens %+v", what, key, m.runbook.open)
+			}
+			keys(m, "o")
+		}
+		const trip = "5 failed in a row (server_error x5)"
+		give(m, state("open", trip, 100), event("closed", "open", "consecutive", trip), nil)
+		opens("tripped", "1", "provider-5xx")
+		give(m, state("half_open", trip, 100), event("open", "half_open", "cooldown", ""), nil)
+		opens("probing", "1", "provider-5xx")
+		for _, detail := range []string{"1/1 probes failed (500)", "1/1 probes failed (first_output_timeout)", "1/1 probes failed (404)"} {
+			give(m, state("open", detail, 100), event("half_open", "open", "probe_failed", detail), nil)
+			opens(detail, "1", "provider-5xx")
+		}
+		give(m, state("open", "1/1 probes failed (404)", 5), nil, nil)
+		opens("with a share lowered", "1", "provider-5xx")
+		opens("with a share lowered", "2", "manual-failback")
+		give(m, state("closed", "", 5), event("ramping", "closed", "recovered", ""), nil)
+		if s := screenOf(m); strings.Contains(s, "[1]") {
+			t.Errorf("closed, and proposed still:\n%s", s)
+		}
+		opens("alone", "2", "manual-failback")
+		// Another opening is another trouble, and does not take the digit away.
+		const net = "5 failed in a row (connect x5)"
+		give(m, state("open", net, 5), event("closed", "open", "consecutive", net), nil)
+		opens("a trip of another kind", "2", "manual-failback")
+		give(m, state("open", net, 100), nil, nil)
+		if s := screenOf(m); !strings.Contains(s, "no runbook is about what is not CLOSED now. 1-2 open them") || strings.Contains(s, "when a breaker opens") {
+			t.Errorf("no runbook of it:\n%s", s)
+		}
+	})
+}
+
+// The keys of runbooks are as many as there are runbooks, in ? too.
+func TestRunbookDigits(t *testing.T) {
+	inSituation(t, "calm", 160, 60, func(t *testing.T, m *model) {
+		if s := m.helpLine(400).text(); !strings.Contains(s, " 1-2 runbook ") {
+			t.Error(s)
+		}
+		var found bool
+		for _, r := range m.helpBody(100) {
+			found = found || strings.HasPrefix(strings.Join(strings.Fields(r.text()), " "), "1-2 open the runbook")
+		}
+		if !found {
+			t.Errorf("? has no line of them")
+		}
+	})
+}
+
+// Under passthrough no step has an effect: no way back is proposed.
+func TestNoFailbackUnderPassthrough(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		s := baseState()
+		s.Upstreams = []api.Upstream{up("alpha", "here", true, 10)}
+		s.Upstreams[0].Share, s.Upstreams[0].NextStep = 5, api.NextStep{Share: 25}
+		s.Passthrough = &api.Passthrough{Order: []string{"beta"}, Until: time.Now().Add(time.Hour), By: "ben"}
+		give(m, s, nil, nil)
+		got := screenOf(m)
+		if strings.Contains(got, "manual failback") || !strings.Contains(got, "no runbook fits while PASSTHROUGH lasts") {
+			t.Errorf("START:\n%s", got)
+		}
+		if !strings.Contains(got, "have no effect: PASSTHROUGH") {
+			t.Errorf("BACK TO:\n%s", got)
+		}
+	})
+}
