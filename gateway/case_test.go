@@ -79,6 +79,13 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
+// forget makes what comes next the first.
+func (l *lines) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
+}
+
 // actor is an upstream that writes bytes.
 type actor struct {
 	name string

@@ -88,6 +88,7 @@ type exchange struct {
 	frameBound int
 	framing    bool
 
+	torn   bool // the last frame taken for the client has no end of its own
 	output bool // the first output was seen
 	told   bool // OnOutput was called
 	open   bool // what is held may go out

@@ -40,6 +40,9 @@ const (
 // usage or that.
 const silenceAfterFinish = 5 * time.Second
 
+// frameEnd ends a frame that the upstream did not end.
+var frameEnd = []byte("\n\n")
+
 // errNoMemory is that Buffers did not grant the room for a frame.
 var errNoMemory = errors.New("no memory for a frame")
 
@@ -95,6 +98,11 @@ func (x *exchange) stream() {
 			return
 		}
 		mark := judge.Judge(frame)
+		if x.torn = frames.Torn(); x.torn && !done && useless(frame, mark, judge) {
+			x.torn = false
+			x.framed(len(frame))
+			continue
+		}
 		switch mark.Kind {
 		case wire.Error:
 			if done {
@@ -140,6 +148,15 @@ func (x *exchange) stream() {
 		}
 		x.framed(len(frame))
 	}
+}
+
+// useless reports whether a frame within which the stream ended says nothing
+// yet, or nothing that is still needed: no client could read it either.
+func useless(frame []byte, mark wire.Mark, judge *wire.StreamJudge) bool {
+	if mark.Kind == wire.Error {
+		return mark.Verdict.Class == decision.Interrupted && judge.Finished()
+	}
+	return eventData(frame) == nil
 }
 
 // mayBeSilent is how long nothing may come.
@@ -252,6 +269,9 @@ func (x *exchange) streamEnd(judge *wire.StreamJudge, err error, done bool) {
 		return
 	}
 	if x.open && !x.gone {
+		if x.torn && x.collect(frameEnd) {
+			x.torn = false // what is said of the failure is a frame of its own
+		}
 		x.flush()
 	}
 	partial := decision.Reset

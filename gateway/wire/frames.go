@@ -40,6 +40,7 @@ type FrameReader struct {
 	lone        bool // the last frame ended in \r: a \n that comes next is still part of that line end
 	crlf        bool // the last line of this frame ended in \r\n
 	begun       bool // the byte order mark, if any, is behind us
+	torn        bool // the last frame was ended by the stream's end
 }
 
 // NewFrameReader returns a reader of r's frames. A frame longer than max bytes
@@ -68,6 +69,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 		switch rest := f.buf[f.start:]; {
 		case f.err == io.EOF && len(rest) > 0 && len(rest) <= f.max:
 			f.start, f.scan, f.line = len(f.buf), len(f.buf), len(f.buf)
+			f.torn = true
 			return rest, nil
 		case f.err != nil && f.err != io.EOF, f.err == io.EOF && len(rest) == 0:
 			return nil, f.err
@@ -78,6 +80,10 @@ func (f *FrameReader) Next() ([]byte, error) {
 		f.fill()
 	}
 }
+
+// Torn reports whether the last frame was ended by the end of the stream and not
+// by a blank line: it may be whole or not.
+func (f *FrameReader) Torn() bool { return f.torn }
 
 // find looks at the bytes it has not yet seen for the end of a frame and
 // returns where that is, -1 if it has not come yet.
