@@ -3,10 +3,13 @@ package sources
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+
+	"failback/gateway/operator/api"
 )
 
 // past keeps what earlier histories were told, since six hours of rates cost
@@ -16,6 +19,9 @@ type past struct {
 	// mu guards everything that follows.
 	end   time.Time // of the range that rates cover; zero: nothing is kept
 	rates historyRates
+	// seen is what Overviews said of the ratio in that time, oldest first: they
+	// come more often than points, and are what was shown.
+	seen []Point
 }
 
 // historyRates are the rates of requests and of fallbacks by time in unix
@@ -33,6 +39,31 @@ func (p *past) upTo(start, end time.Time) (kept historyRates, from time.Time) {
 		return historyRates{}, start
 	}
 	return p.rates, from
+}
+
+// see takes the ratio that an Overview of a moment said.
+func (p *past) see(ratio Reading, at time.Time) {
+	if ratio.State != api.StateValue && ratio.State != api.StateIdle {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := 0
+	for old < len(p.seen) && p.seen[old].At.Before(at.Add(-HistoryRange)) {
+		old++
+	}
+	p.seen = slices.Delete(p.seen, 0, old)
+	for n := len(p.seen); n > 0 && !p.seen[n-1].At.Before(at); n-- { // a clock that went back
+		p.seen = p.seen[:n-1]
+	}
+	p.seen = append(p.seen, Point{At: at, State: ratio.State, Value: ratio.Value})
+}
+
+// saw returns what was seen from start to end, oldest first.
+func (p *past) saw(start, end time.Time) []Point {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.seen), func(s Point) bool { return s.At.Before(start) || s.At.After(end) })
 }
 
 // keep takes rates that cover the history up to end.
@@ -81,7 +112,7 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 		p.past.keep(rates, end)
 	}
 	points := joinPoints(rates[0], rates[1], start, int(HistoryRange/HistoryEvery)+1)
-	h.Over = overSince(points, limit)
+	h.Over = overSince(mergePoints(points, p.past.saw(start, clock.At)), limit, clock.At)
 	h.Spark = points[len(points)-int(SparkRange/HistoryEvery):]
 	return Answer[History]{Gen: gen, Clock: clock, Value: h}
 }

@@ -101,8 +101,12 @@ type Point struct {
 type Over struct {
 	// State is one of the constants below.
 	State OverState
-	// Since is the first point of the unbroken time over the limit.
+	// Since is the first point of the unbroken time over the limit: of a History's,
+	// and of what Overviews of the same Metrics said between them.
 	Since time.Time
+	// Within is how long before Since it was known not to be over: it began in
+	// between.
+	Within time.Duration
 	// Blind says that nothing is known of the time right before Since: it may
 	// be over for longer.
 	Blind bool

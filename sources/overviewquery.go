@@ -38,6 +38,7 @@ func (p *prom) Overview(ctx context.Context, gen uint64) Answer[Overview] {
 	if err != nil {
 		return Answer[Overview]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
 	}
+	p.past.see(v.Ratio, clock.At)
 	return Answer[Overview]{Gen: gen, Clock: clock, Value: v}
 }
 

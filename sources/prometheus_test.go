@@ -290,7 +290,7 @@ func TestHistory(t *testing.T) {
 		t.Fatal(a.Err)
 	}
 	h := a.Value
-	if want := (Over{State: OverSince, Since: end.Add(-25 * time.Minute)}); h.Over != want {
+	if want := (Over{State: OverSince, Since: end.Add(-25 * time.Minute), Within: time.Minute}); h.Over != want {
 		t.Errorf("over %+v, want %+v", h.Over, want)
 	}
 	if len(h.Spark) != 30 || !h.Spark[29].At.Equal(end) || h.Spark[29].Value != 0.4 || h.Spark[0].Value != 0.01 || h.Spark[19].State != api.StateNone {

@@ -141,37 +141,51 @@ func quantileBefore(quantile, count *float64, at time.Time) Reading {
 // number refuses what no counter, rate or ratio is.
 func number(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) && f >= 0 }
 
-// bridged is for how long nothing may be known within an unbroken time over the
-// limit: what a rate's window holds.
-const bridged = int(Window / HistoryEvery)
+// bridged is how far apart points over the limit may be within an unbroken time
+// over it: what a rate's window holds, and the distance of points.
+const bridged = Window + HistoryEvery
 
-// overSince says since when the newest points are over limit.
-func overSince(points []Point, limit *float64) Over {
-	newest := len(points) - 1
-	for newest >= 0 && points[newest].State != api.StateValue {
-		newest--
+// overSince says since when the newest points, up to now, are over limit. No
+// time that holds a point without requests, or at or under the limit, is one
+// over it; one of which nothing is known is bridged.
+func overSince(points []Point, limit *float64, now time.Time) Over {
+	known := make([]Point, 0, len(points))
+	for _, p := range points {
+		if p.State != api.StateNone {
+			known = append(known, p)
+		}
 	}
-	if limit == nil || newest < 0 || len(points)-1-newest > bridged {
+	last := len(known) - 1
+	if limit == nil || last < 0 || now.Sub(known[last].At) >= bridged {
 		return Over{}
 	}
-	if points[newest].Value <= *limit {
+	is := func(p Point) bool { return p.State == api.StateValue && p.Value > *limit }
+	switch {
+	case known[last].State != api.StateValue:
+		return Over{}
+	case !is(known[last]):
 		return Over{State: OverNot}
 	}
-	first, gap := newest, 0
-	for i := newest - 1; i >= 0 && gap <= bridged; i-- {
-		switch {
-		case points[i].State != api.StateValue:
-			gap++
-			continue
-		case points[i].Value <= *limit:
-			return Over{State: OverSince, Since: points[first].At, Blind: gap > 0}
-		}
-		first, gap = i, 0
+	first := last
+	for first > 0 && is(known[first-1]) && known[first].At.Sub(known[first-1].At) <= bridged {
+		first--
 	}
-	if first == 0 {
-		return Over{State: OverLonger, Since: points[0].At}
+	since := known[first].At
+	switch {
+	case first == 0 && !since.After(points[0].At):
+		return Over{State: OverLonger, Since: since}
+	case first == 0 || since.Sub(known[first-1].At) > bridged:
+		return Over{State: OverSince, Since: since, Blind: true}
 	}
-	return Over{State: OverSince, Since: points[first].At, Blind: true}
+	return Over{State: OverSince, Since: since, Within: since.Sub(known[first-1].At)}
+}
+
+// mergePoints puts the points of a History and those seen besides, each in the
+// order of time, into one order.
+func mergePoints(points, seen []Point) []Point {
+	all := slices.Concat(points, seen)
+	slices.SortStableFunc(all, func(a, b Point) int { return a.At.Compare(b.At) })
+	return all
 }
 
 // points joins two rates into the ratio at each of n times from start on.

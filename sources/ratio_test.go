@@ -198,18 +198,21 @@ func TestOverSince(t *testing.T) {
 		name, points string
 		want         OverState
 		since        int // minutes
+		within       int
 		blind        bool
 	}{
 		{name: "nothing known", points: "      "},
 		{name: "idle throughout", points: "______"},
 		{name: "under", points: "..##..", want: OverNot},
-		{name: "over", points: "..#.####", want: OverSince, since: 4},
+		{name: "over", points: "..#.####", want: OverSince, since: 4, within: 1},
 		{name: "over throughout", points: "########", want: OverLonger},
-		{name: "a short gap is bridged", points: "..## _###", want: OverSince, since: 2},
+		{name: "a short gap is bridged", points: "..##     ###", want: OverSince, since: 2, within: 1},
+		{name: "no requests is not over", points: "..## _ ###", want: OverSince, since: 7, within: 2},
+		{name: "no requests now", points: "..##__"},
 		{name: "a long gap is not", points: "..##      ###", want: OverSince, since: 10, blind: true},
-		{name: "a gap right before", points: "... ###", want: OverSince, since: 4, blind: true},
+		{name: "a gap right before", points: "... ###", want: OverSince, since: 4, within: 2},
 		{name: "it began with the first sample", points: "       ###", want: OverSince, since: 7, blind: true},
-		{name: "the newest is not there yet", points: "..### ", want: OverSince, since: 2},
+		{name: "the newest is not there yet", points: "..### ", want: OverSince, since: 2, within: 1},
 		{name: "the newest is too old to tell", points: "..###      "},
 	}
 	for _, tt := range tests {
@@ -229,18 +232,50 @@ func TestOverSince(t *testing.T) {
 				}
 				points = append(points, p)
 			}
-			got := overSince(points, some(0.02))
-			want := Over{State: tt.want, Blind: tt.blind}
+			got := overSince(points, some(0.02), start.Add(time.Duration(len(points)-1)*HistoryEvery))
+			want := Over{State: tt.want, Within: time.Duration(tt.within) * time.Minute, Blind: tt.blind}
 			if tt.want == OverSince || tt.want == OverLonger {
 				want.Since = start.Add(time.Duration(tt.since) * time.Minute)
 			}
 			if got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			if got := overSince(points, nil); got != (Over{}) {
+			if got := overSince(points, nil, start); got != (Over{}) {
 				t.Errorf("without a limit: %+v", got)
 			}
 		})
+	}
+}
+
+// What was shown between two points is a point too: a dip ends the time over
+// the limit, and an onset is known by it.
+func TestOverSinceWithWhatWasSeen(t *testing.T) {
+	start := time.Date(2026, 11, 30, 9, 53, 0, 0, time.UTC)
+	now := start.Add(6*time.Minute + 17*time.Second)
+	at := func(after time.Duration, v float64) Point { return Point{start.Add(after), api.StateValue, v} }
+	var points []Point
+	for i := range 7 {
+		points = append(points, at(time.Duration(i)*time.Minute, 0.03))
+	}
+	limit := some(0.02)
+	if got, want := overSince(points, limit, now), (Over{State: OverLonger, Since: start}); got != want {
+		t.Errorf("by the points alone: %+v", got)
+	}
+	var p past
+	for _, s := range []Point{at(-7*time.Hour, 0.01), at(5*time.Minute+20*time.Second, 0.019), at(5*time.Minute+25*time.Second, 0.021), at(6*time.Minute+16*time.Second, 0.03)} {
+		p.see(Reading{Number: api.Number{State: s.State, Value: s.Value}}, s.At)
+	}
+	p.see(Reading{Number: api.Number{State: api.StateNone}}, now)
+	want := Over{State: OverSince, Since: start.Add(5*time.Minute + 25*time.Second), Within: 5 * time.Second}
+	if got := overSince(mergePoints(points, p.saw(start, now)), limit, now); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if len(p.seen) != 3 {
+		t.Errorf("%d are kept", len(p.seen))
+	}
+	p.see(Reading{Number: api.Number{State: api.StateValue, Value: 0.01}}, start.Add(6*time.Minute+10*time.Second)) // a clock that went back
+	if got := overSince(mergePoints(points, p.saw(start, now)), limit, now); got != (Over{State: OverNot}) || len(p.seen) != 3 {
+		t.Errorf("under it now: %+v, %d kept", got, len(p.seen))
 	}
 }
 

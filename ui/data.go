@@ -25,6 +25,11 @@ type data struct {
 	history   sources.Feed[sources.History]
 	loki      sources.Feed[sources.LogAnswer] // of its probe
 
+	// over says that the last overview's ratio was over the limit; under is when
+	// the last one that was not was of, by the source's clock.
+	over  bool
+	under time.Time
+
 	seen    seen        // decisions
 	changes []api.Event // newest first
 	after   uint64      // where the next question for events goes on

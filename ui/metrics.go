@@ -50,6 +50,7 @@ func (m *model) connect(s api.Sources) {
 	m.ask = asking{metrics: metrics, logs: lines, from: s, epoch: m.ask.epoch + 1}
 	m.log.add(m.now, "numbers of %s, log lines of %s", sourceName(metrics.Addr()), sourceName(lines.Addr()))
 	m.live.metrics = sources.Feed[sources.Overview]{Period: metrics.Period()}
+	m.live.over, m.live.under = false, time.Time{}
 	m.live.history = sources.Feed[sources.History]{Period: 2 * sources.HistoryEvery}
 	m.live.loki = sources.Feed[sources.LogAnswer]{Period: probeEvery}
 }
@@ -130,8 +131,25 @@ func (m *model) takeMetrics(a metricsMsg) {
 	var warnings []string
 	if a.Value != nil {
 		warnings = a.Value.Warnings
+		m.takeSide(a.Value.Ratio, a.Clock.At)
 	}
 	m.logReach(&m.ask.saidMetrics, "prometheus", a.Err, warnings)
+}
+
+// takeSide notes on which side of the limit the ratio of a moment is. Where that
+// changed the history is asked at once: it says since when.
+func (m *model) takeSide(ratio sources.Reading, at time.Time) {
+	limit := m.live.limit()
+	if limit == nil || ratio.State != api.StateValue {
+		return
+	}
+	over := ratio.Value > *limit
+	if over != m.live.over {
+		m.ask.history = m.now
+	}
+	if m.live.over = over; !over {
+		m.live.under = at
+	}
 }
 
 func (m *model) takeHistory(a historyMsg) {

@@ -88,6 +88,12 @@ func TestOverLimit(t *testing.T) {
 		{"blind", 0.03, 0.02, func(m *model) sources.Over {
 			return sources.Over{State: sources.OverSince, Since: since(m, 8*time.Minute), Blind: true}
 		}, "over limit 2% since 04:04Z or before (8m31s+)", ""},
+		{"about", 0.03, 0.02, func(m *model) sources.Over {
+			return sources.Over{State: sources.OverSince, Since: since(m, 8*time.Minute), Within: time.Minute}
+		}, "over limit 2% since about 04:04Z (8m31s)", ""},
+		{"after a gap", 0.03, 0.02, func(m *model) sources.Over {
+			return sources.Over{State: sources.OverSince, Since: since(m, 8*time.Minute), Within: 4 * time.Minute}
+		}, "over limit 2% since 04:04Z or up to 4m before (8m31s+)", ""},
 		{"a limit of nothing", 0, 0, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "0.0%  limit 0%", "over"},
 	} {
 		inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
@@ -106,6 +112,46 @@ func TestOverLimit(t *testing.T) {
 	inSituation(t, "no-limit", 100, 30, func(t *testing.T, m *model) {
 		if l := lineOf(t, m, "FALLBACK"); !strings.Contains(l, "no limit set") || strings.Contains(l, "over") {
 			t.Errorf("a limit is invented: %q", l)
+		}
+	})
+}
+
+// What was shown under the limit is not over it afterwards, whatever a history
+// said before; and a history is asked as soon as the limit is crossed.
+func TestOverLimitIsNotWhatWasShownUnderIt(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		s := incidentState()
+		s.Limit = &api.Limit{FallbackRatio: 0.02}
+		k := incidentNumbers()
+		k.history.Over = sources.Over{State: sources.OverSince, Since: m.now.Add(-6 * time.Minute), Blind: true}
+		show := func(ratio float64) string {
+			time.Sleep(5 * time.Second)
+			give(m, s, nil, nil)
+			k.overview.Ratio = read(ratio)
+			m.ask.history = m.now.Add(time.Hour)
+			m.Update(metricsMsg{m.ask.epoch, k.Overview(context.Background(), ask(&m.live.metrics, time.Now()))})
+			return lineOf(t, m, "FALLBACK")
+		}
+		answerKept(m, k)
+		for _, c := range []struct {
+			ratio     float64
+			want, not string
+			asked     bool
+		}{
+			{0.03, "over limit 2% since 04:06Z or before (6m", "", false},
+			{0.019, "1.9%  limit 2%", "over", true},
+			{0.03, "3.0%  over limit 2% ", "since", true},
+			{0.03, "3.0%  over limit 2% ", "since", false},
+		} {
+			l := show(c.ratio)
+			if asked := !m.ask.history.After(m.now); !strings.Contains(l, c.want) || c.not != "" && strings.Contains(l, c.not) || asked != c.asked {
+				t.Errorf("%g: history asked %t, %q", c.ratio, asked, l)
+			}
+		}
+		k.history.Over = sources.Over{State: sources.OverSince, Since: time.Now()}
+		answerKept(m, k)
+		if l := lineOf(t, m, "FALLBACK"); !strings.Contains(l, "over limit 2% since 04:12Z (0s)") {
+			t.Errorf("the next history: %q", l)
 		}
 	})
 }

@@ -155,6 +155,9 @@ func percentOf(ratio float64) string {
 	return strconv.FormatFloat(ratio*100, 'g', 4, 64) + "%"
 }
 
+// aboutNow is how exactly a moment must be known to be written without about.
+const aboutNow = 20 * time.Second
+
 // since says since when it is over the limit, empty if that is not known.
 func (m *model) since(d *data, now time.Time) (long, short string) {
 	h := d.history.Value()
@@ -165,11 +168,21 @@ func (m *model) since(d *data, now time.Time) (long, short string) {
 	case sources.OverSince:
 		age := text.Age(d.history.Clock().Now(now).Sub(o.Since))
 		at := o.Since.UTC().Format("15:04Z")
-		if o.Blind {
+		switch {
+		case d.under.After(o.Since):
+			return "", "" // it was shown under the limit since then: the next history knows
+		case o.Blind:
 			return "since " + at + " or before (" + age + "+)", "(" + age + "+)"
+		case o.Within > 2*sources.HistoryEvery:
+			return "since " + at + " or up to " + text.Age(o.Within) + " before (" + age + "+)", "(" + age + "+)"
+		case o.Within > aboutNow:
+			return "since about " + at + " (" + age + ")", "(" + age + ")"
 		}
 		return "since " + at + " (" + age + ")", "(" + age + ")"
 	case sources.OverLonger:
+		if d.under.After(o.Since) {
+			return "", ""
+		}
 		age := text.Age(sources.HistoryRange)
 		return "for longer than " + age, "(" + age + "+)"
 	}
