@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,6 +126,10 @@ func runStatus(in *invocation) error {
 			return nil, "", err
 		}
 		r := &text.StatusReport{State: s, Fallback: fallbackFacts(ctx, c, s)}
+		if es, err := c.Events(ctx, 0); err == nil { // without them the times are the least they can be
+			slices.Reverse(es.Events)
+			r.Changes = es.Events
+		}
 		return r, r.Status(), nil
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"failback/gateway"
 	"failback/gateway/config"
 	"failback/ui"
 )
@@ -221,7 +222,7 @@ func demoFlags(in *invocation) {
 	in.flags.BoolVar(&in.headless, "headless", false, "gateway, fake upstreams and traffic without a console")
 	in.flags.BoolVar(&in.endsWithStdin, "ends-with-stdin", false, "")
 	_ = in.flags.MarkHidden("ends-with-stdin") // how a console holds its demo's gateway
-	in.flags.StringVar(&in.dir, "dir", "", "directory for the demo's data (default: a new temporary one)")
+	in.flags.StringVar(&in.dir, "dir", "", "directory for the demo's data and its socket, "+gateway.SocketName+"; made if missing, and kept (default: a new temporary one, removed at the end)")
 }
 
 func serveFlags(in *invocation) {

@@ -132,25 +132,26 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	}
 	gated := false // the breaker line says what the gate says
 	w := text.Worst(u.Breakers)
+	since, least := text.Since(u, m.live.changes)
 	switch {
 	case w == nil:
 		a.add("no", "it has no breaker: its state is unknown")
 	case whole.State == sources.Unknown:
 		a.add("no", "breaker unknown, "+text.Breaker(w, now)+" when last heard of")
 	case text.Severity(w) == 0:
-		a.add("ok", "breaker "+text.Breaker(w, now)+" for "+text.Age(now.Sub(w.Since)))
+		a.add("ok", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now))
 	case text.Severity(w) == 3 && w.ProbeDue && u.Share == 0 && d.to == nextStep(0):
-		a.add("WARN", "breaker "+text.Breaker(w, now)+": this step brings its probe")
+		a.add("WARN", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now)+": this step brings its probe")
 		gated = true
 	case text.Severity(w) == 3:
-		s := "breaker " + text.Breaker(w, now)
+		s := "breaker " + text.Breaker(w, now) + forLong(w, since, least, now)
 		if w.Reason != "" {
 			s += ": " + strings.TrimSpace(m.th.outside(w.Reason)+" "+m.th.outside(w.Detail))
 		}
 		a.add("no", s)
 		gated = true
 	default:
-		a.add("WARN", "breaker "+text.Breaker(w, now)+" for "+text.Age(now.Sub(w.Since)))
+		a.add("WARN", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now))
 		gated = true
 	}
 	a.checks = append(a.checks, check{"", "now: " + m.number(m.live.state.Number(u.ErrorRatio, m.now), text.Percent) + " failed, first output p95 " +
@@ -158,7 +159,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	if d.restore {
 		return // the gateway's own way back asks nothing of steps or gate
 	}
-	a.checks = append(a.checks, check{"", "share " + percent(u.Share) + " for " + text.Age(now.Sub(u.Since))})
+	d.assessWindow(m, a, now)
 	if next := nextStep(u.Share); d.to > next {
 		a.add("no", "it skips a step: the next is "+percent(next))
 	}
@@ -171,6 +172,36 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	if p := m.live.state.Value().Passthrough; p != nil {
 		a.checks = append(a.checks, check{"", "passthrough is on: no share counts until it ends"})
 	}
+}
+
+// assessWindow says whether the step in force was held as long as it asks for,
+// and whether the traffic has followed it. Share 0 has nothing to watch.
+func (d *dialog) assessWindow(m *model, a *assessment, now time.Time) {
+	u := a.u
+	held := now.Sub(u.Since)
+	asks := stepObserve(&m.live.state.Value().Failback, u.Share)
+	switch {
+	case u.Share == 0 || asks == 0:
+		a.checks = append(a.checks, check{"", "share " + percent(u.Share) + " for " + text.Age(held)})
+	case held < asks:
+		a.add("WARN", "held at "+percent(u.Share)+" for "+text.Age(held)+"; the step asks for "+text.Age(asks))
+	default:
+		a.add("ok", "held at "+percent(u.Share)+" for "+text.Age(held)+"; the step asks for "+text.Age(asks))
+	}
+	if m.unsettled(u, held) {
+		a.add("WARN", "LIVE "+m.number(m.live.state.Number(u.Live, m.now), text.Percent)+" has not reached "+percent(u.Share))
+	}
+}
+
+// stepObserve is how long the step of a share is to be watched; 0 if it is no
+// step, or one to be held.
+func stepObserve(f *api.Failback, share int) time.Duration {
+	for _, s := range f.Steps {
+		if s.Share == share {
+			return time.Duration(s.ObserveSeconds * float64(time.Second))
+		}
+	}
+	return 0
 }
 
 // assessUndo shows whose change would be undone.

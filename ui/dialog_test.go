@@ -626,7 +626,7 @@ func TestChooseAnotherStep(t *testing.T) {
 		}
 	})
 	inBubble(t, quietly, func(t *testing.T, m *model, _ *recorder) {
-		typed(m, "W", "j", "j", "j", ">", "right")
+		typed(m, "W", "j", "j", "j", ">", "tab", "right") // from the field why, which the step asks for
 		if a := m.dialog.assess(m); m.dialog.to != 75 || !a.needName {
 			t.Errorf("to %d, needs the name %t", m.dialog.to, a.needName)
 		}

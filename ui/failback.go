@@ -314,10 +314,18 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		return span{"nothing to give back", dim}
 	case u.NextStep.BlockedBy != "":
 		return span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
+	}
+	early := ""
+	if asks, held := stepObserve(&d.state.Value().Failback, u.Share), d.clock(now).Sub(u.Since); u.Share > 0 && held < asks {
+		early = ", held " + text.Age(held) + " of " + text.Age(asks)
+	}
+	switch {
+	case m.noWrite() == "" && early != "":
+		return span{next + ": > and why, then y" + early, normal}
 	case m.noWrite() == "":
 		return span{next + ": > then y", good}
 	case m.noArm() == "":
-		return span{next + ": W, > then y", normal}
+		return span{next + ": W, > then y" + early, normal}
 	}
 	return span{next + " (read-only here)", normal}
 }
@@ -430,9 +438,22 @@ func (m *model) breakerRow(d *data, now time.Time, u *api.Upstream) row {
 		if i < len(u.Breakers)-1 {
 			end = "  "
 		}
-		r = r.add(st, m.th.outside(b.Capability)+" "+text.Breaker(b, clock)+" for "+text.Age(clock.Sub(b.Since))+end)
+		r = r.add(st, m.th.outside(b.Capability)+" "+bucketState(u, b, d, clock)+end)
 	}
 	return r
+}
+
+// bucketState is a bucket's state with since when it is closed or not.
+func bucketState(u *api.Upstream, b *api.Breaker, d *data, clock time.Time) string {
+	since, least := text.BucketSince(u.Name, b, d.changes)
+	return text.Breaker(b, clock) + forLong(b, since, least, clock)
+}
+
+func forLong(b *api.Breaker, since time.Time, least bool, clock time.Time) string {
+	if text.Severity(b) == 0 {
+		return " for " + text.For(since, least, clock)
+	}
+	return ", not closed for " + text.For(since, least, clock)
 }
 
 // stepHistory is what was done to the upstream's share, and what was refused.

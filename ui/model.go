@@ -230,6 +230,17 @@ func (m *model) arrived(u *api.Upstream, s settling) bool {
 	return way == 0 || gone/way >= 0.8 || abs(to-n.Value) <= 0.02
 }
 
+// unsettled reports whether LIVE is still on its way to the share in force,
+// which u has for so long.
+func (m *model) unsettled(u *api.Upstream, held time.Duration) bool {
+	if s, ok := m.settling[u.Name]; ok && s.share == u.Share {
+		return !m.arrived(u, s)
+	}
+	n := m.live.state.Number(u.Live, m.now)
+	to := float64(u.Share) / 100
+	return u.Share > 0 && held < settleFor && asValue(n) && n.Value < 0.8*to && to-n.Value > 0.02
+}
+
 func abs(v float64) float64 { return max(v, -v) }
 
 // d is the data that is shown and the time it is shown for.

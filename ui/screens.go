@@ -310,8 +310,9 @@ func (m *model) detailBody(w int) []row {
 		if b.Detail != "" {
 			why += ": " + b.Detail
 		}
+		since, least := text.BucketSince(u.Name, b, d.changes)
 		g = append(g, []span{
-			{out(b.Capability), normal}, {text.Breaker(b, clock), st}, {text.Age(clock.Sub(b.Since)), normal},
+			{out(b.Capability), normal}, {text.Breaker(b, clock), st}, {text.For(since, least, clock), normal},
 			{strconv.Itoa(b.Failures) + "/" + strconv.Itoa(b.Samples), normal}, {strconv.Itoa(b.Run), normal},
 			{strconv.Itoa(b.InFlight), normal}, {out(b.Mode), normal},
 		})

@@ -46,13 +46,20 @@ func tap(m *model, ks ...string) {
 	}
 }
 
+// because types the reason that a step asks for which was not held for long.
+func because(m *model) {
+	late(m)
+	tap(m, "p", "enter")
+	late(m)
+}
+
 func TestRaiseOnAServer(t *testing.T) {
 	m, g := serverModel(t, t.Context())
 	if got := screenOf(m); !strings.Contains(got, "PROD gw-1") || !strings.Contains(got, "OPEN try in") || !strings.Contains(got, "primary: breaker_open") {
 		t.Fatalf("the screen does not show the gateway:\n%s", got)
 	}
 	tap(m, "W", "j", "j", "j", ">")
-	late(m)
+	because(m)
 	tap(m, "y")
 	if u := g.Upstream("anthropic-eu-west-1"); u.Share != 25 || u.Revision != 119 {
 		t.Fatalf("share %d, revision %d; said %q", u.Share, u.Revision, m.message.text)
@@ -84,7 +91,7 @@ func TestRaiseOnAServer(t *testing.T) {
 func TestStaleOnAServer(t *testing.T) {
 	m, g := serverModel(t, t.Context())
 	tap(m, "W", "j", "j", "j", ">")
-	late(m)
+	because(m)
 	g.Set(func(s *api.State) {
 		s.Upstreams[3].Revision = 120
 		s.Upstreams[3].StateBy = "ben"

@@ -24,7 +24,7 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 	w := text.Worst(u.Breakers)
 	switch {
 	case whole.State == sources.Unknown:
-		c.breaker, c.since = span{"??", warn}, span{text.Age(whole.Age), warn}
+		c.breaker, c.since = span{"??", warn}, span{"??", warn}
 	case w == nil:
 		c.breaker, c.since = span{"none", dim}, span{"none", dim}
 	default:
@@ -36,7 +36,8 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 		if short {
 			s = text.BreakerShort(w, clock)
 		}
-		c.breaker, c.since = span{s, st}, span{text.Age(clock.Sub(w.Since)), normal}
+		since, least := text.Since(u, d.changes)
+		c.breaker, c.since = span{s, st}, span{text.For(since, least, clock), normal}
 	}
 	c.share = span{percent(u.Share), normal}
 	switch {

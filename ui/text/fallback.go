@@ -13,6 +13,9 @@ import (
 type StatusReport struct {
 	*api.State
 	Fallback Fallback `json:"fallback"`
+	// Changes, newest first, tell how long a bucket is not closed; nil where they
+	// are not known.
+	Changes []api.Event `json:"-"`
 }
 
 // Fallback is the fallback ratio as Prometheus knows it, as three facts: the
@@ -58,7 +61,7 @@ const (
 )
 
 // Status writes r as `failback status` prints it.
-func (r *StatusReport) Status() string { return status(r.State, &r.Fallback) }
+func (r *StatusReport) Status() string { return status(r.State, &r.Fallback, r.Changes) }
 
 // write writes a fact with its age where that says something, and why it is no
 // value.

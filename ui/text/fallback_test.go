@@ -37,7 +37,7 @@ func TestFallback(t *testing.T) {
 		b.WriteString(name + "\n" + f.lines() + "\n")
 	}
 	golden(t, "fallback.txt", b.String())
-	r := StatusReport{stateWith(""), reports("")["over"]}
+	r := StatusReport{State: stateWith(""), Fallback: reports("")["over"]}
 	golden(t, "status-fallback.txt", r.Status())
 }
 
@@ -57,7 +57,7 @@ func TestFallbackStates(t *testing.T) {
 func TestStatusReportJSON(t *testing.T) {
 	s := stateWith("")
 	s.StartedAt = s.StartedAt.Round(time.Second)
-	both, err := json.Marshal(&StatusReport{s, reports("")["silent"]})
+	both, err := json.Marshal(&StatusReport{State: s, Fallback: reports("")["silent"]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +97,14 @@ func TestStatusReportJSON(t *testing.T) {
 func TestFallbackHostile(t *testing.T) {
 	for _, h := range []string{"\x1b[2J", "\x1b]52;c;eA==\a", "\u202e", "\r", "\nFAKE", "\u009b", "\xff", "\t"} {
 		for name, f := range reports(h) {
-			r := StatusReport{stateWith(h), f}
+			r := StatusReport{State: stateWith(h), Fallback: f}
 			got := r.Status()
 			for _, c := range got {
 				if c != '\n' && !unicode.IsGraphic(c) {
 					t.Errorf("%s with %q prints %U", name, h, c)
 				}
 			}
-			plain := StatusReport{stateWith("x"), reports("x")[name]}
+			plain := StatusReport{State: stateWith("x"), Fallback: reports("x")[name]}
 			if n, want := strings.Count(got, "\n"), strings.Count(plain.Status(), "\n"); n != want {
 				t.Errorf("%s with %q has %d lines, %d without", name, h, n, want)
 			}

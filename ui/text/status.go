@@ -11,9 +11,9 @@ import (
 
 // Status writes a state without what others than the gateway know of it. Ages
 // and times to come are against the gateway's own clock, s.At.
-func Status(s *api.State) string { return status(s, nil) }
+func Status(s *api.State) string { return status(s, nil, nil) }
 
-func status(s *api.State, f *Fallback) string {
+func status(s *api.State, f *Fallback, changes []api.Event) string {
 	var b strings.Builder
 	now := s.At
 	env := s.Environment
@@ -40,7 +40,7 @@ func status(s *api.State, f *Fallback) string {
 	}
 	fmt.Fprintf(&b, "last write  %s\n\n", lastWrite(s, now))
 
-	b.WriteString(upstreams(s, now))
+	b.WriteString(upstreams(s, changes, now))
 	if len(s.Tasks) > 0 {
 		b.WriteByte('\n')
 		rows := make([][]string, len(s.Tasks))
@@ -77,7 +77,7 @@ func status(s *api.State, f *Fallback) string {
 	return b.String()
 }
 
-func upstreams(s *api.State, now time.Time) string {
+func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 	if len(s.Upstreams) == 0 {
 		return "no upstream is configured\n"
 	}
@@ -86,7 +86,8 @@ func upstreams(s *api.State, now time.Time) string {
 		u := &s.Upstreams[i]
 		breaker, since := "none", "-"
 		if w := Worst(u.Breakers); w != nil {
-			breaker, since = Breaker(w, now), Age(now.Sub(w.Since))
+			at, least := Since(u, changes)
+			breaker, since = Breaker(w, now), For(at, least, now)
 		}
 		share := strconv.Itoa(u.Share) + "%"
 		if u.Unsynced {
