@@ -170,11 +170,11 @@ func runDemo(in *invocation) error {
 	if err := ui.CheckTerminal(); err != nil {
 		return fmt.Errorf("%w; or failback demo --headless", err)
 	}
-	dir, err := os.MkdirTemp("", "failback-demo-")
+	dir, remove, err := in.demoDir()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	// The child reads this pipe and ends with it, however this process ends.
 	childsEnd, ours, err := os.Pipe()
 	if err != nil {
@@ -202,20 +202,30 @@ func runDemo(in *invocation) error {
 	return err
 }
 
+// demoDir is where the demo keeps its data: the directory that was named, made
+// if it is not there, or a new one that remove takes away.
+func (in *invocation) demoDir() (dir string, remove func(), err error) {
+	if in.dir == "" {
+		dir, err = os.MkdirTemp("", "failback-demo-")
+		return dir, func() { _ = os.RemoveAll(dir) }, err
+	}
+	if dir, err = filepath.Abs(in.dir); err == nil {
+		err = os.MkdirAll(dir, 0o750)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("--dir: %w", err)
+	}
+	return dir, func() {}, nil
+}
+
 // demoGateway is the demo without its console. Started by a console it ends
 // with the pipe that is its standard input.
 func (in *invocation) demoGateway() error {
-	dir := in.dir
-	if dir == "" {
-		made, err := os.MkdirTemp("", "failback-demo-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(made)
-		dir = made
-	} else if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("--dir: %w", err)
+	dir, remove, err := in.demoDir()
+	if err != nil {
+		return err
 	}
+	defer remove()
 	if !in.endsWithStdin {
 		fmt.Fprintf(in.err, "failback: look at it with: failback status --connect unix:%s\n", filepath.Join(dir, gateway.SocketName))
 	} else {

@@ -113,9 +113,14 @@ func TestReloadReportsEachKey(t *testing.T) {
 	edit(t, path, "listen: "+listen, "listen: "+moved)
 	edit(t, path, "attempts: 1", "attempts: 3")
 	edit(t, path, "weight: 50", "weight: 60")
+	before := g.state(t).Config.Hash
 	result, err := g.client.Reload(t.Context(), api.Command{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	after := g.state(t).Config.Hash
+	if e := g.events(t, "config_reload")[0]; before == after || e.From != before || e.To != after {
+		t.Errorf("from %s to %s, the event says %+v", before, after, e)
 	}
 	want := map[string]string{"listen": "needs restart", "retry.attempts": "applied", "models.m.candidates[1].weight": "applied"}
 	if got := report(result.Report); !maps.Equal(got, want) {

@@ -25,7 +25,8 @@ type Keep struct {
 // the operator API. No request waits for it, and nothing it cannot do ends the
 // gateway.
 type Keeper interface {
-	// Lines gets every line of the decision log, after sampling, one call each;
+	// Lines gets every line of the decision log, one call each, also those that
+	// telemetry.sample leaves out of its target: what is counted here is true.
 	// nil: none wanted. It must not block.
 	Lines() io.Writer
 	// Handler serves a path of the operator API, api.PrometheusPath or
@@ -58,7 +59,7 @@ func (g *Gateway) startKeeper(cfg *config.Config) error {
 	}
 	log, err := telemetry.NewLog(telemetry.LogOptions{
 		Target: telemetry.ToStdout, Stdout: lines,
-		Version: g.o.Version, Instance: g.instance, Sample: cfg.Telemetry.Sample,
+		Version: g.o.Version, Instance: g.instance,
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func (k *keeper) Close(context.Context) error {
 	return nil
 }
 
-// The keeper gets every line although nobody reads the decision log, is served
+// The keeper gets every line although nobody reads the decision log and that is
+// thinned, is served
 // to who may look, and is closed last.
 func TestKeeper(t *testing.T) {
 	dir, err := os.MkdirTemp("", "fb") // t.TempDir is too long for a socket
@@ -96,6 +97,7 @@ data_dir: %q
 drain_delay: 0s
 limit: {fallback_ratio: 0.02}
 sources: {every: 5s}
+telemetry: {sample: {primary_completed: 0}}
 failback: {steps: [{share: 5, observe: 3m}, {share: 100}]}
 upstreams: {a: {dialect: openai, base_url: %q, api_key: k}}
 models: {m: {candidates: [{upstream: a, weight: 1}]}}
@@ -132,6 +134,10 @@ models: {m: {candidates: [{upstream: a, weight: 1}]}}
 			t.Fatal("the keeper has no line of the request")
 		}
 		runtime.Gosched()
+	}
+
+	if k.has(`"sample"`) {
+		t.Error("a line says that it stands for others")
 	}
 
 	c, err := api.NewClient("unix:"+filepath.Join(dir, "failback.sock"), api.Options{})

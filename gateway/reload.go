@@ -66,7 +66,7 @@ func (g *Gateway) Reload(ctx context.Context, by string) ([]api.ReloadItem, erro
 	g.log.Reopen()
 	g.reloads.succeeded(restart)
 	g.event(decision.Event{
-		Kind: decision.KindConfigReload, By: by, Action: "reload", Result: "ok",
+		Kind: decision.KindConfigReload, By: by, Action: "reload", Result: "ok", From: old.cfg.Hash(), To: cfg.Hash(),
 		Detail: fmt.Sprintf("changes applied: %d, waiting for a restart: %d", len(report)-len(restart), len(restart)),
 	})
 	return report, nil

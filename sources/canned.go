@@ -126,7 +126,7 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 		{
 			Name: "late-results", Title: "late results", text: event("late_result"),
 			Means: "answers that came after their request had ended elsewhere: paid for, given to nobody, and looked at before work is repeated",
-			None:  "no answer came too late in this time",
+			None:  "this version records none of these: nothing is known of answers that came too late",
 			Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 		{
@@ -138,7 +138,7 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 		{
 			Name: "human", Title: "what went to people", text: requests + ` | workflow_status="human"`,
 			Means: "requests that no candidate could or might answer, and that wait for a person",
-			None:  "no request was handed to a person",
+			None:  "this version records none of these: it hands no request to a person, and answers 503 where a task asks for one",
 			Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 		{

@@ -326,7 +326,7 @@ type Embedded struct {
 // Telemetry is the decision log and traces.
 type Telemetry struct {
 	DecisionLog string             `key:"decision_log" type:"log target" default:"stdout" restart:"yes" doc:"stdout, none, or a file's path."`
-	Sample      map[string]float64 `key:"sample" type:"ratio" default:"{primary_completed: 1}" restart:"yes" doc:"Part of the lines kept, by reason. Only primary_completed can be thinned."`
+	Sample      map[string]float64 `key:"sample" type:"ratio" default:"{primary_completed: 1}" restart:"yes" doc:"Part of the lines that decision_log gets, by reason. Only primary_completed can be thinned; the gateway's own log has all lines."`
 	OTLP        *OTLP              `key:"otlp" none:"no traces" effect:"none" doc:"Traces."`
 }
 
