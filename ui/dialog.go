@@ -112,7 +112,7 @@ func (d *dialog) assess(m *model) assessment {
 	if a.raise {
 		d.assessRaise(m, &a, whole)
 	} else if whole.State != sources.Value {
-		a.checks = append(a.checks, check{"", "the gateway does not answer: what is shown is " + text.Age(whole.Age) + " old. Going down is tried all the same"})
+		a.checks = append(a.checks, check{"", m.mute() + ": what is shown is " + text.Age(whole.Age) + " old. Going down is tried all the same"})
 	}
 	d.assessUndo(m, &a)
 	d.assessRevision(m, &a)
@@ -126,7 +126,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	u, now := a.u, m.live.clock(m.now)
 	switch silent := m.live.state.Silence(m.now); {
 	case whole.State == sources.Unknown || silent >= oldData:
-		a.add("no", "the gateway does not answer for "+text.Age(silent)+": its state is unknown")
+		a.add("no", m.mute()+" for "+text.Age(silent)+": its state is unknown")
 	case whole.State == sources.Ageing:
 		a.add("WARN", "what is shown is "+text.Age(whole.Age)+" old")
 	}

@@ -133,7 +133,7 @@ func (m *model) failbackBody(w int) []row {
 	s, u := d.state.Value(), d.upstream(m.selected)
 	switch {
 	case s == nil && d.state.Failing(now):
-		return []row{styled(warn, " ?? the gateway has not answered yet: the steps of its upstreams appear here")}
+		return []row{styled(warn, " ?? "+m.never()+": the steps of its upstreams appear here")}
 	case s == nil:
 		return []row{styled(dim, " ... the steps of an upstream appear here")}
 	case len(s.Upstreams) == 0:
@@ -145,7 +145,7 @@ func (m *model) failbackBody(w int) []row {
 	var rows []row
 	note := func(label, value string, st style) { rows = append(rows, noted(label, styled(st, value), w)...) }
 	if whole.State != sources.Value {
-		note("AS OF", text.Clock(d.state.Clock().At, clock)+", "+text.Age(whole.Age)+" ago: the gateway does not answer", warn)
+		note("AS OF", text.Clock(d.state.Clock().At, clock)+", "+text.Age(whole.Age+m.stood())+" ago: "+m.mute(), warn)
 	}
 	since := text.Age(clock.Sub(u.Since))
 	if whole.State == sources.Unknown {
@@ -302,7 +302,7 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 	next := "next " + percent(nextStep(u.Share))
 	switch {
 	case whole.State == sources.Unknown:
-		return span{"not known: the gateway does not answer", warn}
+		return span{"not known: " + m.mute(), warn}
 	case d.passthrough(now):
 		return span{"steps have no effect: PASSTHROUGH for " + text.Age(d.state.Value().Passthrough.Until.Sub(d.clock(now))) + " more", warn}
 	case waits && set.share == u.Share:

@@ -114,7 +114,15 @@ func lastGood(at, now time.Time) string {
 func (m *model) gatewayVital(w int) vital {
 	f, now := &m.live.state, m.now
 	name := row{{"gateway ", normal}}
-	switch {
+	switch because := m.refused(); {
+	case because != "":
+		r := name.add(bad, "REFUSED")
+		short := "token not accepted; q, then --token-file"
+		if m.o.TokenFile == "" {
+			short = "it wants a token; q, then --token-file"
+		}
+		// What to do is worth more than the other sources.
+		return vital{{r.add(normal, ": "+because), all}, {r.add(normal, ": "+short), 2*unheard + 4*why}, {r, 4 * unheard}}
 	case f.Failing(now):
 		return m.silent("gateway", f.Silence(now), f.Err(), lastGood(f.Clock().At, m.live.clock(now)))
 	case f.Value() == nil:

@@ -243,7 +243,7 @@ func (m *model) noLogs() string {
 	case m.o.Connect == nil:
 		return "this console has no source of log lines"
 	}
-	return "where the log lines are is not known yet: the gateway has not answered"
+	return "where the log lines are is not known yet: " + m.never()
 }
 
 func (m *model) noLogQuery() string {

@@ -132,14 +132,13 @@ func shapeText(q sources.LogQuery) string {
 // answerAge is how old the answer is, or what is awaited.
 func (m *model) answerAge() row {
 	l := &m.logs
-	_, now := m.d()
 	switch {
 	case l.cancel != nil:
 		return row{{"asking " + text.Age(sources.Elapsed(l.askedAt, m.now)), warn}}
 	case l.err != nil:
-		return row{{text.Age(sources.Elapsed(l.errAt, now)) + " ago", dim}}
+		return row{{text.Age(sources.Elapsed(l.errAt, m.now)) + " ago", dim}}
 	case l.shown != nil:
-		return row{{text.Age(sources.Elapsed(l.shown.at, now)) + " old", dim}}
+		return row{{text.Age(sources.Elapsed(l.shown.at, m.now)) + " old", dim}}
 	}
 	return nil
 }

@@ -251,6 +251,14 @@ func (m *model) d() (*data, time.Time) {
 	return &m.live, m.now
 }
 
+// stood is how long the view is frozen: what it shows of ages is from before.
+func (m *model) stood() time.Duration {
+	if m.frozen == nil {
+		return 0
+	}
+	return sources.Elapsed(m.frozen.at, m.now)
+}
+
 func (m *model) armed() bool { return m.now.Before(m.armedUntil) }
 
 // noWrite says why nothing can be written from here, empty if it can.
@@ -262,7 +270,7 @@ func (m *model) noWrite() string {
 	case s != nil && s.You.ReadOnlyWhy != "":
 		return m.th.outside(s.You.ReadOnlyWhy)
 	case s == nil:
-		return "the gateway has not answered yet"
+		return m.never()
 	case !m.armed():
 		return "read-only: W arms writing for " + text.Age(armFor)
 	}
@@ -278,7 +286,7 @@ func (m *model) noArm() string {
 	case m.o.ReadOnly:
 		return "this console was started with --read-only"
 	case s == nil:
-		return "the gateway has not answered yet"
+		return m.never()
 	case s.You.ReadOnlyWhy != "":
 		return m.th.outside(s.You.ReadOnlyWhy)
 	}
@@ -293,7 +301,11 @@ func (m *model) arm() {
 		return
 	}
 	m.armedUntil = m.now.Add(armFor)
-	m.say(warn, "writing is armed for "+text.Age(armFor)+"; each change still asks")
+	s := "writing is armed for " + text.Age(armFor) + "; each change still asks"
+	if m.whole().State == sources.Unknown {
+		s = "writing is armed for " + text.Age(armFor) + ", but " + m.mute() + ": a step down is tried all the same"
+	}
+	m.say(warn, s)
 	m.log.add(m.now, "armed for %s", armFor)
 }
 

@@ -142,10 +142,11 @@ func feedAge[T any](m *model, f *sources.Feed[T], now time.Time) span {
 		return span{"...", dim}
 	}
 	n := f.Whole(now)
-	if n.State == sources.Value {
-		return span{text.Age(n.Age) + " old", dim}
+	age := text.Age(n.Age+m.stood()) + " old"
+	if n.State == sources.Value && m.stood() == 0 {
+		return span{age, dim}
 	}
-	return span{text.Age(n.Age) + " old", warn}
+	return span{age, warn}
 }
 
 // users says what clients get, and what they got an hour ago.
@@ -264,7 +265,7 @@ func (m *model) who(d *data, now time.Time, w int) row {
 		}
 	}
 	if age := d.state.Whole(now); age.State == sources.Unknown {
-		return styled(dim, strings.TrimRight(r.text(), " ")+"   as of "+text.Age(age.Age)+" ago")
+		return styled(dim, strings.TrimRight(r.text(), " ")+"   as of "+text.Age(age.Age+m.stood())+" ago")
 	}
 	if len(s.Sessions) == 0 {
 		r = r.add(dim, "nobody is listed")
@@ -339,7 +340,7 @@ func (m *model) empty(f interface{ Failing(time.Time) bool }, now time.Time, not
 	case answered:
 		return styled(dim, " "+nothing)
 	case f.Failing(now):
-		return styled(warn, " ?? the gateway does not answer")
+		return styled(warn, " ?? "+m.mute())
 	}
 	return styled(dim, " ...")
 }

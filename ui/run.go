@@ -27,6 +27,9 @@ type Options struct {
 	// Connect returns what to ask for numbers and log lines, once the gateway has
 	// said where they are; as sources.Connect. It does no I/O; nil: there are none.
 	Connect func(api.Sources) (sources.Metrics, sources.Logs, error)
+	// TokenFile is the file that the client's token is from, to be named where
+	// the gateway does not accept it; empty: there is none.
+	TokenFile string
 	// ReadOnly makes arming impossible.
 	ReadOnly bool
 	// Started says that this console's program started the gateway: leaving

@@ -350,7 +350,7 @@ func (m *model) matching(w int) row {
 // asOf says of r that it is old, if it is.
 func (m *model) asOf(r row, d *data, now time.Time) row {
 	if whole := d.state.Whole(now); whole.State == sources.Unknown {
-		return styled(dim, r.text()).add(warn, "  as of "+text.Age(whole.Age)+" ago")
+		return styled(dim, r.text()).add(warn, "  as of "+text.Age(whole.Age+m.stood())+" ago")
 	}
 	return r
 }

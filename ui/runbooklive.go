@@ -75,7 +75,7 @@ func (l *live) value(name string) {
 		return
 	}
 	if s == nil || whole.State == sources.Unknown {
-		why := "gateway does not answer"
+		why := strings.TrimPrefix(l.m.mute(), "the ")
 		if s == nil && !l.d.state.Failing(l.now) {
 			why = "no answer yet"
 		}

@@ -43,7 +43,7 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	}
 	st, end := normal, row(nil)
 	if whole := d.state.Whole(now); whole.State == sources.Unknown {
-		st, end = dim, row{{"  as of " + text.Age(whole.Age) + " ago", warn}}
+		st, end = dim, row{{"  as of " + text.Age(whole.Age+m.stood()) + " ago", warn}}
 	}
 	item := func(i int, why string) row {
 		r := row{{"[" + m.digit(ps[i].Runbook) + "]", accent}, {" " + m.th.outside(ps[i].Runbook.Title), st}}
@@ -90,7 +90,7 @@ func (m *model) quietStart(d *data, now time.Time) string {
 	case m.noRunbook() != "":
 		return m.noRunbook()
 	case s == nil && d.state.Failing(now), s != nil && d.state.Whole(now).State == sources.Unknown:
-		return "not known which runbook fits: the gateway does not answer"
+		return "not known which runbook fits: " + m.mute()
 	case s == nil:
 		return "not known yet which runbook fits"
 	case s.Passthrough != nil:

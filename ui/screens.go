@@ -94,6 +94,7 @@ func (m *model) listWindow(w, room int) []row {
 	if m.lists[m.screen].held != nil && m.frozen == nil {
 		now = m.now
 	}
+	newest, asked := m.d() // a list that is held is older than what there is
 	l := &m.lists[m.screen]
 	n := max(room-2, 1)
 	var shown, all int
@@ -106,7 +107,7 @@ func (m *model) listWindow(w, room int) []row {
 		shown, all = len(es), total
 		line = func(i int) row { return m.changeRow(es[i], d.clock(now), w-2) }
 		title = m.changesTitle(d, now, 0)
-		title = append(title, span{"  ", normal}, feedAge(m, &m.live.events, m.now))
+		title = append(title, span{"  ", normal}, feedAge(m, &newest.events, asked))
 		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
 	default:
 		ds := m.decisionRows()
@@ -116,7 +117,7 @@ func (m *model) listWindow(w, room int) []row {
 		if v := d.decisions.Value(); v != nil {
 			title = title.add(normal, ", "+text.Count(uint64(d.seen.len()))+" held of "+text.Count(v.Total)+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
 		}
-		title = append(title, span{"  ", normal}, feedAge(m, &m.live.decisions, m.now))
+		title = append(title, span{"  ", normal}, feedAge(m, &newest.decisions, asked))
 		none = m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")
 	}
 	l.cursor = clamp(l.cursor, 0, max(shown-1, 0))
@@ -244,7 +245,7 @@ func (m *model) detailBody(w int) []row {
 	var rows []row
 	add := func(label, value string, st style) { rows = append(rows, entry(label, value, w, st)...) }
 	if whole := f.Whole(now); whole.State != sources.Value {
-		add("as of", text.Clock(f.Clock().At, clock)+", "+text.Age(whole.Age)+" ago: the gateway does not answer", warn)
+		add("as of", text.Clock(f.Clock().At, clock)+", "+text.Age(whole.Age+m.stood())+" ago: "+m.mute(), warn)
 	}
 	add("upstream", out(u.Region)+", "+out(u.Dialect)+", primary of "+list2(u.PrimaryOf, "nothing (spare)", out), normal)
 	share := percent(u.Share) + " for " + text.Age(clock.Sub(u.Since)) + " by " + out(u.StateBy) + ", rev " + strconv.FormatUint(u.Revision, 10)

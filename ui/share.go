@@ -84,7 +84,7 @@ type undoing struct {
 func (m *model) undoable() (undoing, string) {
 	s := m.live.state.Value()
 	if s == nil {
-		return undoing{}, "the gateway has not answered yet"
+		return undoing{}, m.never()
 	}
 	now := m.live.clock(m.now)
 	restorable := func(u *api.Upstream) bool {

@@ -183,13 +183,17 @@ func notClosed(us []*api.Upstream) int {
 
 // noUpstreams says why the table is empty.
 func (m *model) noUpstreams(d *data, now time.Time, all int) row {
+	again := "; this screen waits and asks again"
+	if m.refused() != "" {
+		again = ""
+	}
 	switch {
 	case all > 0:
 		return styled(warn, "   none of "+strconv.Itoa(all)+" matches the filter; esc clears it")
 	case d.state.Value() != nil:
 		return styled(dim, "   no upstream is configured: name one under upstreams in the configuration")
 	case d.state.Failing(now):
-		return styled(warn, "   ?? the gateway has not answered yet; this screen waits and asks again")
+		return styled(warn, "   ?? "+m.never()+again)
 	}
 	return styled(dim, "   ... waiting for the first answer")
 }

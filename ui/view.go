@@ -142,7 +142,7 @@ func (m *model) number(n sources.Number, format func(float64) string) string {
 		s = format(n.Value)
 	}
 	if n.Dim {
-		s += " " + text.Age(n.Age)
+		s += " " + text.Age(n.Age+m.stood())
 	}
 	return s
 }
