@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"failback/gateway/operator/api"
+	"failback/sources/embedded/gate"
 	"failback/sources/logql"
 )
 
@@ -31,11 +33,13 @@ const (
 // statusClosedRequest is what Loki answers to whom does not listen any more.
 const statusClosedRequest = 499
 
-// api is Loki's HTTP API over a store.
-type api struct {
+// base is Loki's own path, which is the one that a gateway keeps it under.
+const base = api.LokiPath + "/api/v1/"
+
+// lokiAPI is Loki's HTTP API over a store.
+type lokiAPI struct {
 	s       *Store
-	running chan struct{} // has an element for each query being answered
-	inside  chan struct{} // and for each being answered or waiting
+	gate    *gate.Gate    // of queries
 	tailing chan struct{} // has an element for each client that follows
 }
 
@@ -46,15 +50,15 @@ type api struct {
 // results they come by.
 func (s *Store) Handler() http.Handler { return s.api }
 
-func newAPI(s *Store) *api {
-	return &api{s: s, running: make(chan struct{}, queries), inside: make(chan struct{}, queries+waiting), tailing: make(chan struct{}, tails)}
+func newAPI(s *Store) *lokiAPI {
+	return &lokiAPI{s: s, gate: gate.New(queries, waiting), tailing: make(chan struct{}, tails)}
 }
 
-func (a *api) routes() http.Handler {
+func (a *lokiAPI) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /ready", a.ready)
-	m.HandleFunc("GET /loki/api/v1/status/buildinfo", buildinfo)
-	m.HandleFunc("GET /loki/api/v1/tail", a.tail)
+	m.HandleFunc("GET "+base+"status/buildinfo", buildinfo)
+	m.HandleFunc("GET "+base+"tail", a.tail)
 	for path, answer := range map[string]func(context.Context, *request) (any, error){
 		"query":               a.query,
 		"query_range":         a.queryRange,
@@ -64,8 +68,8 @@ func (a *api) routes() http.Handler {
 		"series":              a.series,
 	} {
 		h := a.handle(answer)
-		m.Handle("GET /loki/api/v1/"+path, h)
-		m.Handle("POST /loki/api/v1/"+path, h)
+		m.Handle("GET "+base+path, h)
+		m.Handle("POST "+base+path, h)
 	}
 	return m
 }
@@ -78,7 +82,7 @@ type request struct {
 }
 
 // handle answers with what answer returns.
-func (a *api) handle(answer func(context.Context, *request) (any, error)) http.Handler {
+func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
@@ -87,7 +91,7 @@ func (a *api) handle(answer func(context.Context, *request) (any, error)) http.H
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), queryTime)
 		defer cancel()
-		leave, err := a.enter(ctx)
+		leave, err := a.gate.Enter(ctx)
 		if err != nil {
 			fail(w, err)
 			return
@@ -126,24 +130,6 @@ func encode(data any) ([]byte, error) {
 	return append(slices.Concat([]byte(`{"status":"success","data":`), text), '}', '\n'), nil
 }
 
-var errCrowd = errors.New("too many outstanding requests")
-
-// enter waits until there is room for a query. The caller calls leave.
-func (a *api) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case a.inside <- struct{}{}:
-	default:
-		return nil, errCrowd
-	}
-	select {
-	case a.running <- struct{}{}:
-		return func() { <-a.running; <-a.inside }, nil
-	case <-ctx.Done():
-		<-a.inside
-		return nil, ctx.Err()
-	}
-}
-
 // fail answers with an error.
 func fail(w http.ResponseWriter, err error) {
 	status, text := http.StatusInternalServerError, err.Error()
@@ -155,8 +141,8 @@ func fail(w http.ResponseWriter, err error) {
 		status = http.StatusBadRequest
 	case errors.As(err, &query):
 		status = query.Status
-	case errors.Is(err, errCrowd):
-		status = http.StatusTooManyRequests
+	case errors.Is(err, gate.ErrBusy):
+		status, text = http.StatusTooManyRequests, "too many outstanding requests" // as Loki has it
 	case errors.Is(err, errClosed):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, context.DeadlineExceeded):
@@ -171,7 +157,7 @@ func fail(w http.ResponseWriter, err error) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-func (a *api) ready(w http.ResponseWriter, _ *http.Request) {
+func (a *lokiAPI) ready(w http.ResponseWriter, _ *http.Request) {
 	if a.s.ended() {
 		fail(w, errClosed)
 		return
@@ -198,7 +184,7 @@ func buildinfo(w http.ResponseWriter, _ *http.Request) {
 }
 
 // query answers an instant query.
-func (a *api) query(ctx context.Context, r *request) (any, error) {
+func (a *lokiAPI) query(ctx context.Context, r *request) (any, error) {
 	q, err := logql.Parse(r.form.Get("query"))
 	if err != nil {
 		return nil, err
@@ -214,7 +200,7 @@ func (a *api) query(ctx context.Context, r *request) (any, error) {
 }
 
 // queryRange answers a query over a time.
-func (a *api) queryRange(ctx context.Context, r *request) (any, error) {
+func (a *lokiAPI) queryRange(ctx context.Context, r *request) (any, error) {
 	q, err := logql.Parse(r.form.Get("query"))
 	if err != nil {
 		return nil, err
@@ -232,7 +218,7 @@ func (a *api) queryRange(ctx context.Context, r *request) (any, error) {
 	return a.eval(ctx, r, req)
 }
 
-func (a *api) eval(ctx context.Context, r *request, req logql.Request) (_ any, err error) {
+func (a *lokiAPI) eval(ctx context.Context, r *request, req logql.Request) (_ any, err error) {
 	if req.Limit, err = limit(r.form); err != nil {
 		return nil, err
 	}
@@ -246,7 +232,7 @@ func (a *api) eval(ctx context.Context, r *request, req logql.Request) (_ any, e
 }
 
 // labels answers with the names of all labels.
-func (a *api) labels(_ context.Context, r *request) (any, error) {
+func (a *lokiAPI) labels(_ context.Context, r *request) (any, error) {
 	streams, err := a.streams(r, r.form["query"])
 	if err != nil {
 		return nil, err
@@ -262,7 +248,7 @@ func (a *api) labels(_ context.Context, r *request) (any, error) {
 }
 
 // values answers with the values of one label.
-func (a *api) values(_ context.Context, r *request) (any, error) {
+func (a *lokiAPI) values(_ context.Context, r *request) (any, error) {
 	streams, err := a.streams(r, r.form["query"])
 	if err != nil {
 		return nil, err
@@ -278,7 +264,7 @@ func (a *api) values(_ context.Context, r *request) (any, error) {
 }
 
 // series answers with the labels of each stream.
-func (a *api) series(_ context.Context, r *request) (any, error) {
+func (a *lokiAPI) series(_ context.Context, r *request) (any, error) {
 	streams, err := a.streams(r, append(r.form["match[]"], r.form["match"]...))
 	if err != nil {
 		return nil, err
@@ -296,7 +282,7 @@ func (a *api) series(_ context.Context, r *request) (any, error) {
 
 // streams returns the labels of the streams in the time asked for, those that
 // one of the selectors chooses; without selectors, all.
-func (a *api) streams(r *request, selectors []string) ([]logql.Labels, error) {
+func (a *lokiAPI) streams(r *request, selectors []string) ([]logql.Labels, error) {
 	start, end, err := span(r.form, r.now, labelsSince)
 	if err != nil {
 		return nil, err

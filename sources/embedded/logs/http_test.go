@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"failback/sources/embedded/gate"
 	"failback/sources/logql"
 )
 
@@ -285,7 +287,7 @@ func TestACrowdIsBounded(t *testing.T) {
 	h := a.routes()
 	var leave []func()
 	for range queries {
-		l, err := a.enter(t.Context())
+		l, err := a.gate.Enter(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +303,13 @@ func TestACrowdIsBounded(t *testing.T) {
 			ended <- w.Code
 		}()
 	}
-	await(t, "all to wait", func() bool { return len(a.inside) == queries+waiting })
+	gone, cancelGone := context.WithCancel(t.Context())
+	cancelGone()
+	full := func() bool {
+		_, err := a.gate.Enter(gone)
+		return errors.Is(err, gate.ErrBusy)
+	}
+	await(t, "all to wait", full)
 	if status, _, text := ask(t, h, http.MethodGet, "/loki/api/v1/labels", nil); status != 429 || text != "too many outstanding requests\n" {
 		t.Errorf("%d %s", status, text)
 	}
@@ -317,8 +325,8 @@ func TestACrowdIsBounded(t *testing.T) {
 	if status, _, text := ask(t, h, http.MethodGet, "/loki/api/v1/labels", nil); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}
-	if len(a.inside) != 0 || len(a.running) != 0 {
-		t.Errorf("%d inside, %d running", len(a.inside), len(a.running))
+	if full() {
+		t.Error("it is full although all have left")
 	}
 }
 
@@ -343,7 +351,7 @@ func TestStatusOfAnError(t *testing.T) {
 		{context.Canceled, 499, "cancelled by the client"},
 		{&logql.QueryError{Status: 422, Message: "so"}, 422, "so"},
 		{errClosed, 503, "closed"},
-		{errCrowd, 429, "too many outstanding requests"},
+		{gate.ErrBusy, 429, "too many outstanding requests"},
 		{io.ErrUnexpectedEOF, 500, "unexpected EOF"},
 	} {
 		w := httptest.NewRecorder()

@@ -37,7 +37,7 @@ const (
 // on, limit at most, and then each line that arrives, as Loki does. A client
 // that is too slow is left. It ends with the request's context and with the
 // store.
-func (a *api) tail(w http.ResponseWriter, r *http.Request) {
+func (a *lokiAPI) tail(w http.ResponseWriter, r *http.Request) {
 	t, err := a.tailOf(r)
 	if err != nil {
 		fail(w, err)
@@ -88,7 +88,7 @@ type tailing struct {
 	delay time.Duration
 }
 
-func (a *api) tailOf(r *http.Request) (*tailing, error) {
+func (a *lokiAPI) tailOf(r *http.Request) (*tailing, error) {
 	q, err := logql.Parse(r.FormValue("query"))
 	if err != nil {
 		return nil, err

@@ -10,6 +10,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"failback/gateway/operator/api"
+	"failback/sources/embedded/gate"
 )
 
 // kind is Prometheus's errorType.
@@ -91,7 +94,7 @@ type answer struct {
 // length; one too many is 503 with Retry-After. After Close everything is 503.
 func (s *Store) Handler() http.Handler { return s.mux }
 
-const base = "/prometheus/api/v1/"
+const base = api.PrometheusPath + "/api/v1/"
 
 func (s *Store) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -145,7 +148,7 @@ func (s *Store) serve(f func(context.Context, *http.Request) (answer, *apiError)
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 
-		leave, enterErr := s.gate.enter(ctx)
+		leave, enterErr := s.gate.Enter(ctx)
 		if enterErr != nil {
 			s.fail(w, s.refusal(r, enterErr))
 			return
@@ -175,7 +178,7 @@ func (s *Store) serve(f func(context.Context, *http.Request) (answer, *apiError)
 // refusal tells why a request was not let in.
 func (s *Store) refusal(r *http.Request, err error) *apiError {
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, gate.ErrBusy):
 		return &apiError{kind: unavailable, err: err}
 	case s.ctx.Err() != nil:
 		return &apiError{kind: unavailable, err: errClosed}

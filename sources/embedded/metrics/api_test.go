@@ -2,12 +2,15 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"failback/sources/embedded/gate"
 )
 
 // at is a fixed time, so that answers can be written down.
@@ -209,7 +212,7 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 	l := defaultLimits
 	l.running, l.waiting = 1, 1
 	s := filled(t, l)
-	leave, err := s.gate.enter(t.Context())
+	leave, err := s.gate.Enter(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +223,13 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 
 	waiting := make(chan reply, 1)
 	go func() { waiting <- get(t, s, "query", "query", "1") }()
-	for s.gate.waiting.Load() == 0 {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	full := func() bool {
+		_, err := s.gate.Enter(gone)
+		return errors.Is(err, gate.ErrBusy)
+	}
+	for !full() {
 		select {
 		case a := <-waiting:
 			t.Fatalf("it did not wait: %d %s", a.code, a.body)
@@ -235,9 +244,13 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 	if a := <-waiting; a.code != http.StatusOK {
 		t.Errorf("who waited: %d %s", a.code, a.body)
 	}
-	if len(s.gate.running) != 0 || s.gate.waiting.Load() != 0 {
-		t.Errorf("%d run and %d wait after all have their answers", len(s.gate.running), s.gate.waiting.Load())
+	if leave, err = s.gate.Enter(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	if full() {
+		t.Error("one still waits after all have their answers")
+	}
+	leave()
 }
 
 func TestClosedStoreIsUnavailable(t *testing.T) {

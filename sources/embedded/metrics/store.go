@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"failback/sources/embedded/gate"
 )
 
 // Options say what a Store keeps and where. Dir is required.
@@ -72,7 +74,7 @@ type Store struct {
 	engine *promql.Engine
 	parser parser.Parser
 	limits limits
-	gate   *gate
+	gate   *gate.Gate
 	mux    http.Handler
 
 	// ctx ends when Close begins.
@@ -106,7 +108,7 @@ func open(o Options, l limits) (*Store, error) {
 	}
 	o = o.withDefaults()
 	s := &Store{o: o, log: newJournal(o.Log), limits: l}
-	s.gate = newGate(s.limits)
+	s.gate = gate.New(s.limits.running, s.limits.waiting)
 	s.parser = parser.NewParser(parser.Options{})
 	s.engine = promql.NewEngine(promql.EngineOpts{
 		Logger:                   s.log.slog("engine"),
