@@ -44,7 +44,8 @@ var arrows = map[string][]string{
 
 	"launch":                   {},
 	"sources":                  {"gateway/operator/api"},
-	"sources/logql":            {},
+	"sources/logql":            {"sources/pattern"},
+	"sources/pattern":          {},
 	"sources/filelog":          {"sources", "sources/logql"},
 	"sources/embedded":         {"gateway/operator/api", "sources/embedded/logs", "sources/embedded/metrics"},
 	"sources/embedded/gate":    {},

@@ -70,7 +70,10 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	b.WriteString(r.Message)
 	b.WriteString(l.attrs)
 	r.Attrs(func(a slog.Attr) bool {
-		writeAttr(&b, a)
+		// Of a query that broke the engine: whoever asked it chose the text.
+		if a.Key != "expr" && a.Key != "stacktrace" {
+			writeAttr(&b, a)
+		}
 		return true
 	})
 	l.j.say(l.prefix+r.Message, b.String())

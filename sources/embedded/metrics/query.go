@@ -31,6 +31,9 @@ func (s *Store) query(ctx context.Context, r *http.Request) (answer, *apiError) 
 	if bad := s.tooLong("query", expr); bad != nil {
 		return answer{}, bad
 	}
+	if bad := s.allow(expr, at, at, 0); bad != nil {
+		return answer{}, bad
+	}
 	q, err := s.engine.NewInstantQuery(ctx, s.db, opts, expr, at)
 	if err != nil {
 		return answer{}, buildError(err)
@@ -71,6 +74,9 @@ func (s *Store) queryRange(ctx context.Context, r *http.Request) (answer, *apiEr
 	}
 	expr := r.Form.Get("query")
 	if bad := s.tooLong("query", expr); bad != nil {
+		return answer{}, bad
+	}
+	if bad := s.allow(expr, start, end, step); bad != nil {
 		return answer{}, bad
 	}
 	q, err := s.engine.NewRangeQuery(ctx, s.db, opts, expr, start, end, step)

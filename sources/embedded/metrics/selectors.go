@@ -50,6 +50,9 @@ func (s *Store) selection(r *http.Request) (selection, *apiError) {
 		if bad := s.tooLong("match[]", m); bad != nil {
 			return sel, bad
 		}
+		if err := checkPatterns(m); err != nil {
+			return sel, badParameter("match[]", err)
+		}
 	}
 	if sel.sets, err = s.parser.ParseMetricSelectors(r.Form["match[]"]); err != nil {
 		return sel, badParameter("match[]", err)

@@ -1,0 +1,114 @@
+package metrics
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// nested is open n times, inner, and close n times.
+func nested(n int, open, inner, close string) string {
+	return strings.Repeat(open, n) + inner + strings.Repeat(close, n)
+}
+
+func TestExpressionsThatAskForTooMuch(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	twice := nested(17, `label_replace(`, `vector(1)`, `, "a", "$1$1", "a", "(.*)")`)
+	for name, c := range map[string]struct{ query, why string }{
+		"subquery":           {`max_over_time(vector(1)[100y:1ms])`, "at most 11000"},
+		"subquery, default":  {`max_over_time(vector(1)[100y:])`, "at most 11000"},
+		"subqueries":         {`max_over_time(max_over_time(vector(1)[10000s:1s])[10000m:1m])`, "points"},
+		"fine in coarse":     {`max_over_time(max_over_time(vector(1)[1000s:1s])[9000h:1h])`, "evaluated"},
+		"subquery in three":  {`max_over_time(max_over_time(max_over_time(vector(1)[100h:1m])[1000h:1h])[1000d:1d])`, "points"},
+		"doubling":           {twice, "label_replace"},
+		"joining":            {`label_join(vector(1), "a", "x"` + strings.Repeat(`, "a"`, 500) + `)`, "16 times"},
+		"16 by 16":           {nested(2, `label_replace(`, `up`, `, "a", "`+strings.Repeat("$1", 16)+`", "a", "(.*)")`), "16 times"},
+		"long text":          {`label_replace(up, "a", "` + strings.Repeat("x", 5000) + `", "a", ".*")`, "too long"},
+		"text in brackets":   {`label_replace(up, "a", ("` + strings.Repeat("x", 5000) + `"), "a", ".*")`, "too long"},
+		"long name":          {`count_values("` + strings.Repeat("x", 5000) + `", up)`, "too long"},
+		"pattern":            {`up{a=~"(?:x?[a-z]*){900}ZQ"}`, "regular expression"},
+		"pattern of a label": {`label_replace(up, "a", "$1", "a", "(?:x?[a-z]*){900}ZQ")`, "regular expression"},
+		"ranges in ranges":   {nested(40, `max_over_time(`, `up`, `[90y:1y])`), ""},
+		"offset":             {`up offset 200y`, "look back"},
+		"at":                 {`up @ 9e15`, "too far"},
+		"brackets":           {nested(2000, `(`, `1`, `)`), "nested"},
+		"sum":                {`1` + strings.Repeat(`+1`, 4000), ""},
+		"selectors":          {`up` + strings.Repeat(` or up`, 80), "selectors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			got := get(t, s, "query", "query", c.query)
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
+			if got.code != http.StatusBadRequest || !strings.Contains(got.body, `"errorType":"bad_data"`) || !strings.Contains(got.body, c.why) {
+				t.Errorf("%d %.300s", got.code, got.body)
+			}
+			if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+				t.Errorf("%d bytes were allocated", n)
+			}
+			if took > 2*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestRangesThatAskForTooMuch(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	for name, c := range map[string]struct{ query, start, end, step string }{
+		"new series at each step": {`count_values("v", vector(time()))`, "0", "10000", "1"},
+		"wide windows":            {`quantile_over_time(0.5, up[7d])`, "1700000000", "1700010000", "1"},
+		"steps beyond a duration": {`up`, "-900000000000", "900000000000", "864000"},
+		"step of nothing":         {`up`, "0", "0.001", "0.0000001"},
+		"end of all times":        {`up`, "9223372036854774", "9223372036854775", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got := get(t, s, "query_range", "query", c.query, "start", c.start, "end", c.end, "step", c.step)
+			runtime.ReadMemStats(&after)
+			if got.code != http.StatusBadRequest {
+				t.Errorf("%d %.300s", got.code, got.body)
+			}
+			if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+				t.Errorf("%d bytes were allocated", n)
+			}
+		})
+	}
+}
+
+func TestExpressionsThatAreAsUsual(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	for _, query := range []string{
+		`up[100y]`, `max_over_time(up[100y])`, `max_over_time(rate(up[5m])[1h:])`, `max_over_time(rate(up[5m])[7d:1m])`,
+		`label_replace(label_join(up, "a", "-", "job", "instance"), "b", "$1-$2", "a", "(.*)-(.*)")`,
+		`topk(1e9, up)`, `count_values("v", up)`, `up offset 1w`, `up @ start()`, `up{instance=~"a|b|c.+"}`,
+		`(sum(rate(ai_fallback_triggered_total[5m])) / (sum(rate(ai_model_requests_total[5m])) > 0)) or vector(0)`,
+	} {
+		if got := get(t, s, "query", "query", query); got.code != http.StatusOK {
+			t.Errorf("%s: %d %s", query, got.code, got.body)
+		}
+	}
+	for _, query := range []string{
+		`max_over_time(rate(up[5m])[1h:15s])`, `quantile_over_time(0.9, up[1d])`, `increase(up[7d])`,
+	} {
+		if got := get(t, s, "query_range", "query", query, "start", "1700000000", "end", "1700604800", "step", "604.8"); got.code != http.StatusOK {
+			t.Errorf("%s: %d %s", query, got.code, got.body)
+		}
+	}
+}
+
+// A query that breaks the engine is not in the log of the gateway.
+func TestLogWithoutQueries(t *testing.T) {
+	n := &notebook{}
+	newJournal(n.log).slog("engine").Error("runtime panic during query evaluation",
+		slog.String("expr", `up{secret="x"}`), slog.String("err", "runtime error: index out of range"), slog.String("stacktrace", "goroutine 1\nmain.go"))
+	if got := n.String(); !strings.Contains(got, "index out of range") || strings.Contains(got, "secret") || strings.Contains(got, "goroutine") {
+		t.Errorf("%q", got)
+	}
+}
