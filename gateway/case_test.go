@@ -511,10 +511,13 @@ func (g *got) errorFrames() (fs []string) {
 	return fs
 }
 
-// decisions are those logged, oldest first.
+// decisions are those logged, oldest first. Lines that come fast are written
+// together, so that it may take 10 ms until they are there.
 func (w *scene) decisions() (ds []api.Decision) {
 	w.Helper()
-	synctest.Wait()
+	for synctest.Wait(); w.gw.Unlogged() > 0; synctest.Wait() {
+		time.Sleep(time.Millisecond)
+	}
 	for l := range strings.Lines(w.lines.String()) {
 		var d api.Decision
 		if err := json.Unmarshal([]byte(l), &d); err != nil {

@@ -43,6 +43,9 @@ func (g *Gateway) OperatorState() api.State { return (*control)(g).State(api.You
 // Buffered is how many bytes of requests and held answers are reserved.
 func (g *Gateway) Buffered() int64 { return g.memory.used.Load() }
 
+// Unlogged is how many lines the decision log has yet to write.
+func (g *Gateway) Unlogged() int { return g.log.Stats().Queued }
+
 // Counted sums what the counter name of /metrics says where its labels have
 // all the given values.
 func (g *Gateway) Counted(name string, labels map[string]string) float64 {
