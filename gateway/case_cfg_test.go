@@ -237,7 +237,7 @@ func TestCFG06(t *testing.T) {
 		}{
 			{"", "", 3},
 			{"retry: {patience: 0s}\n", "", 1},
-			{"retry: {patience: 0s}\n", ", retry: {patience: 1s}", 3},
+			{"retry: {patience: 0s}\n", ", retry: {patience: 1s}", 2}, // and then it is spent
 			{"retry: {patience: 1s}\n", ", retry: {patience: 0s}", 1},
 			{"", ", retry: {patience: 0s}", 1},
 			{"retry: {patience: 0s}\n", ", retry: {cap: 1s}", 1}, // one key of a section takes no other with it

@@ -36,6 +36,8 @@ type controls struct {
 	// named: the client itself gave the conversation its name, which may be
 	// shown; all other sources are user data and shown as a hash.
 	named bool
+	// ignored are the controls that have no effect, by name.
+	ignored []string
 }
 
 // clientTimeout is the time there is to answer a client that gives up after so
@@ -65,16 +67,13 @@ func (x *exchange) controls(facts wire.Facts) controls {
 		operationID:  get("Idempotency-Key"),
 		stateVersion: get("Failback-State-Version"),
 	}
-	ignored := unknownControls(h, facts.MetaUnknown)
+	c.ignored = unknownControls(h, facts.MetaUnknown)
 	if said := get(deadlineControl); said != "" {
 		if ms, err := strconv.ParseInt(said, 10, 64); err == nil && ms > 0 {
 			c.deadline = time.Duration(min(ms, int64(longestDeadline/time.Millisecond))) * time.Millisecond
 		} else {
-			ignored = append(ignored, deadlineControl)
+			c.ignored = append(c.ignored, deadlineControl)
 		}
-	}
-	if len(ignored) > 0 {
-		x.w.Header().Set("Failback-Warning", "without effect: "+strings.Join(ignored, ", "))
 	}
 	if d := clientTimeout(h.Get("X-Stainless-Timeout")); d > 0 && (c.deadline == 0 || d < c.deadline) {
 		c.deadline = d

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"failback/gateway/decision"
@@ -145,6 +146,9 @@ func (x *exchange) read() bool {
 // request puts together what the loop must know.
 func (x *exchange) request(facts wire.Facts, model *router.Model) *router.Request {
 	c := x.controls(facts)
+	if len(c.ignored) > 0 {
+		x.w.Header().Set("Failback-Warning", "without effect: "+strings.Join(c.ignored, ", "))
+	}
 	task := x.s.task(c.task)
 	x.d.Task, x.d.Conversation, x.d.Turn = task.Name, c.conversationShown(), c.turn
 	x.d.OperationID, x.d.StateVersion = c.operationID, c.stateVersion
