@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -24,6 +26,23 @@ const (
 // bad is an error in what was asked.
 func bad(message string) error {
 	return &QueryError{Status: http.StatusBadRequest, Message: message}
+}
+
+// budget counts what a query keeps. It is safe for concurrent use.
+type budget struct {
+	max     int64 // bytes; 0: no bound
+	bytes   atomic.Int64
+	samples atomic.Int64
+}
+
+// spend reports whether n bytes more may be kept.
+func (b *budget) spend(n int) bool { return b.bytes.Add(int64(n)) <= b.max || b.max <= 0 }
+
+func (b *budget) exceeded() error { return tooLarge(b.max) }
+
+func tooLarge(most int64) error {
+	return bad("the answer is larger than " + strconv.FormatInt(most, 10) +
+		" bytes, which is the most that is allowed: ask for less time, fewer or shorter lines, or fewer series")
 }
 
 // Eval answers a request. Lines are those in [Start, End). A metric query over a
@@ -121,7 +140,13 @@ func each(ctx context.Context, src Source, sel Selection, begin func(part int) (
 	}
 	run := func(i int) {
 		st := &states[i]
+		// A source looks at the context now and then; a line may take long.
+		var over atomic.Bool
+		defer context.AfterFunc(ctxs[i], func() { over.Store(true) })()
 		st.err = parts[i].Select(ctxs[i], sel, func(e Entry) bool {
+			if over.Load() {
+				return false
+			}
 			st.stats.Lines++
 			st.stats.Bytes += int64(len(e.Line))
 			return takes[i](e)
@@ -171,12 +196,17 @@ type lineCollector struct {
 	stages []stage
 	limit  int
 	p      *pipeline
+	room   budget
+	full   bool // the line that came next had no room
 
 	index map[string]int // by a key of the labels
 	sets  []Labels
 	lines []found
 	key   []byte
 }
+
+// perLine is about what a line takes beside its text.
+const perLine = 48
 
 func (c *lineCollector) take(e Entry) bool {
 	if c.p == nil || c.p.crowded() {
@@ -190,8 +220,15 @@ func (c *lineCollector) take(e Entry) bool {
 	n, ok := c.index[string(c.key)]
 	if !ok {
 		n = len(c.sets)
+		labels := c.p.labels()
+		if c.full = !c.room.spend(len(c.key) + labels.size()); c.full {
+			return false
+		}
 		c.index[string(c.key)] = n
-		c.sets = append(c.sets, c.p.labels())
+		c.sets = append(c.sets, labels)
+	}
+	if c.full = !c.room.spend(len(line) + perLine); c.full {
+		return false
 	}
 	c.lines = append(c.lines, found{Line{e.TS, string(line)}, n})
 	return len(c.lines) < c.limit
@@ -206,15 +243,16 @@ func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, e
 	sel.Where, sel.Contains = pushdown(e, nil)
 	var parts []*lineCollector
 	stats, err := each(ctx, src, sel, func(int) (func(Entry) bool, func() bool) {
-		c := &lineCollector{stages: e.stages, limit: limit, index: map[string]int{}}
+		c := &lineCollector{stages: e.stages, limit: limit, index: map[string]int{}, room: budget{max: r.MaxBytes}}
 		parts = append(parts, c)
-		return c.take, func() bool { return len(c.lines) >= limit }
+		return c.take, func() bool { return c.full || len(c.lines) >= limit }
 	})
 	if err != nil {
 		return nil, err
 	}
 	byLabels := map[string]int{}
-	res := &Result{Kind: KindStreams, Stats: stats}
+	res := &Result{Kind: KindStreams, Stats: stats, most: r.MaxBytes}
+	whole := budget{max: r.MaxBytes}
 	var names []string
 	for _, c := range parts {
 		// Labels that came out in another order, or in another part, are the same.
@@ -240,6 +278,12 @@ func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, e
 			s := &res.Streams[where[f.labels]]
 			s.Lines = append(s.Lines, f.line)
 			res.Stats.Found++
+			if !whole.spend(len(f.line.Text) + perLine) {
+				return nil, whole.exceeded()
+			}
+		}
+		if c.full && res.Stats.Found < int64(limit) {
+			return nil, whole.exceeded()
 		}
 	}
 	order := make([]int, len(names))
@@ -269,13 +313,14 @@ func evalMetric(ctx context.Context, src Source, r Request, st steps) (*Result, 
 		return &Result{Kind: kind, Series: []Series{s}}, nil
 	}
 	ev := &evaluator{ctx: ctx, src: src, steps: st, instant: r.Instant}
+	ev.room.max = r.MaxBytes
 	node, err := ev.prepare(r.Query.e, nil)
 	if err != nil {
 		return nil, err
 	}
 	index := map[*metric]int{}
 	byKey := map[string]int{}
-	res := &Result{Kind: KindMatrix}
+	res := &Result{Kind: KindMatrix, most: r.MaxBytes}
 	for i := range st.n {
 		if err := ctx.Err(); err != nil {
 			return nil, err

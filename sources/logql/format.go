@@ -30,7 +30,12 @@ func (r *lineFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 		r.p.fail(errTemplate, err.Error())
 		return line, true
 	}
-	return r.p.keepBytes(out), true
+	kept, ok := r.p.keepBytes(out)
+	if !ok {
+		r.p.fail(errTemplate, errLineFull.Error())
+		return line, true
+	}
+	return kept, true
 }
 
 // labelFormat sets a label: to another one's value, which it takes away, or to
@@ -110,7 +115,12 @@ func (r *labelFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 			p.fail(errTemplate, err.Error())
 			continue
 		}
-		p.set(f.name, p.keepBytes(v))
+		kept, ok := p.keepBytes(v)
+		if !ok {
+			p.fail(errTemplate, errLineFull.Error())
+			continue
+		}
+		p.set(f.name, kept)
 	}
 	return line, true
 }

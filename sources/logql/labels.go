@@ -21,6 +21,15 @@ func (l Labels) Get(name string) string {
 	return v
 }
 
+// size is about what the labels take in memory.
+func (l Labels) size() int {
+	n := 0
+	for i := range l {
+		n += len(l[i].Name) + len(l[i].Value) + 32
+	}
+	return n
+}
+
 // Lookup returns the value of a label and whether there is one.
 func (l Labels) Lookup(name string) (string, bool) {
 	for i := range l {

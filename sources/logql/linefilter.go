@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"failback/sources/pattern"
 )
 
 // lineFilter keeps lines that hold one of the texts (|=, |~), or none of them
@@ -33,6 +35,9 @@ func lineMatcher(op, text string) (func([]byte) bool, error) {
 	if op == "|=" || op == "!=" {
 		b := []byte(text)
 		return func(line []byte) bool { return bytes.Contains(line, b) }, nil
+	}
+	if _, err := pattern.Size(text); err != nil {
+		return nil, err
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

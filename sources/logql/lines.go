@@ -33,15 +33,19 @@ func NewLines(entries []Entry) *Lines {
 // all get these labels, or objects {"ts":"Unix nanoseconds","labels":{…},
 // "line":"…"}, which have their own. Empty lines are passed over. What is
 // neither is handed to skip, with an error that names the line, and left out;
-// skip nil: it is the error.
+// skip nil: it is the error. A line of more than 16 MiB is an error always: what
+// has one is no log.
 func ReadLines(r io.Reader, labels Labels, skip func(error)) (*Lines, error) {
 	labels = slices.Clone(labels)
 	sortLabels(labels)
 	sets := map[string]Labels{}
 	br := bufio.NewReaderSize(r, 64<<10)
+	if mark, err := br.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
+		_, _ = br.Discard(len(byteOrderMark)) // they were peeked at
+	}
 	var entries []Entry
 	for n := 1; ; n++ {
-		raw, err := br.ReadBytes('\n')
+		raw, err := nextLine(br)
 		if err != nil && err != io.EOF {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -59,6 +63,27 @@ func ReadLines(r io.Reader, labels Labels, skip func(error)) (*Lines, error) {
 		}
 		if err == io.EOF {
 			return NewLines(entries), nil
+		}
+	}
+}
+
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	// longestLine is how many bytes a line of a file may have.
+	longestLine = 16 << 20
+)
+
+// nextLine reads up to the next end of a line.
+func nextLine(br *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := br.ReadSlice('\n')
+		if len(line)+len(part) > longestLine {
+			return nil, fmt.Errorf("it has more than %d MiB, which no line of a log has", longestLine>>20)
+		}
+		line = append(line, part...)
+		if err != bufio.ErrBufferFull {
+			return line, err
 		}
 	}
 }
@@ -93,6 +118,9 @@ func readLine(line []byte, labels Labels, sets map[string]Labels) (Entry, error)
 		t, err := time.Parse(time.RFC3339Nano, string(at))
 		if err != nil {
 			return Entry{}, fmt.Errorf(`its "time" is not RFC 3339: %w`, err)
+		}
+		if !time.Unix(0, t.UnixNano()).Equal(t) {
+			return Entry{}, errors.New(`its "time" is not between the years 1678 and 2262`)
 		}
 		return Entry{TS: t.UnixNano(), Labels: labels, Line: line}, nil
 	}

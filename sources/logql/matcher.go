@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+
+	"failback/sources/pattern"
 )
 
 // Op compares a label with a text.
@@ -49,7 +51,7 @@ type Condition = Matcher
 func NewMatcher(name string, op Op, value string) (Matcher, error) {
 	m := Matcher{Name: name, Op: op, Value: value}
 	if op == MatchRegexp || op == NotMatchRegexp {
-		if _, err := regexp.Compile(value); err != nil {
+		if _, err := pattern.Size(value); err != nil {
 			return Matcher{}, err // as the user wrote it, without the anchors
 		}
 		re, err := regexp.Compile("^(?s:" + value + ")$")

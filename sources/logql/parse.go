@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"failback/sources/pattern"
 )
 
 // maxQuery bounds the text of a query.
@@ -78,6 +80,24 @@ type parser struct {
 	toks  []token
 	pos   int
 	depth int
+
+	ranges, patterns, calls int // so far
+}
+
+// What a query may hold, beside its length.
+const (
+	maxStages   = 64     // of a pipeline
+	maxRanges   = 32     // range aggregations
+	maxPatterns = 20_000 // steps of all regular expressions
+	maxCalls    = 128    // of functions in templates
+)
+
+// regexp counts a regular expression; NewMatcher and newLineFilter judge it.
+func (p *parser) regexp(at *token, text string) {
+	n, _ := pattern.Size(text)
+	if p.patterns += n; p.patterns > maxPatterns {
+		p.failAt(at, fmt.Sprintf("the regular expressions of the query become more than %d steps: make them shorter or fewer", maxPatterns))
+	}
 }
 
 // cur is the token to be read. A word the lexer could not read is an error only
@@ -367,6 +387,9 @@ func (p *parser) vectorAgg() expr {
 
 func (p *parser) rangeAgg() expr {
 	t := p.next()
+	if p.ranges++; p.ranges > maxRanges {
+		p.failAt(t, fmt.Sprintf("the query has more than %d range aggregations", maxRanges))
+	}
 	e := &rangeAgg{op: string(t.kind)}
 	p.expect("(")
 	takes := e.op == "quantile_over_time"
@@ -530,6 +553,9 @@ func (p *parser) matcher(name string, op Op, v *token) Matcher {
 	if err != nil {
 		p.failAt(v, err.Error())
 	}
+	if m.re != nil {
+		p.regexp(v, v.text)
+	}
 	return m
 }
 
@@ -537,6 +563,9 @@ func (p *parser) matcher(name string, op Op, v *token) Matcher {
 func (p *parser) stages(unwrap bool) (stages []stage, u *unwrapExpr) {
 	for {
 		t := p.cur()
+		if n := len(stages); n > maxStages || u != nil && len(u.post) > maxStages {
+			p.failAt(t, fmt.Sprintf("a pipeline has more than %d stages", maxStages))
+		}
 		switch t.kind {
 		case "|=", "!=", "|~", "!~":
 			if u != nil {
@@ -606,6 +635,11 @@ func (p *parser) lineFilter() stage {
 	if err != nil {
 		p.failAt(at, err.Error())
 	}
+	if op.kind == "|~" || op.kind == "!~" {
+		for _, text := range texts {
+			p.regexp(at, text)
+		}
+	}
 	return f
 }
 
@@ -673,6 +707,9 @@ func (p *parser) template(v *token, name, what string) *lineTemplate {
 			panic(&ParseError{Line: v.line, Column: v.col, Message: err.Error(), Unsupported: true})
 		}
 		p.fail("%s%s", what, err)
+	}
+	if p.calls += lt.calls; p.calls > maxCalls {
+		p.failAt(v, fmt.Sprintf("the templates of the query call more than %d functions", maxCalls))
 	}
 	return lt
 }

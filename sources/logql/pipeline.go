@@ -290,11 +290,18 @@ func (p *pipeline) failParse(kind, details string) {
 	p.excused = p.hints.preserve
 }
 
-// keepBytes copies a value so that it lives as long as the line.
-func (p *pipeline) keepBytes(v []byte) []byte {
+// maxArena bounds what templates make of one line.
+const maxArena = 4 << 20
+
+// keepBytes copies a value so that it lives as long as the line. It reports
+// false if there is too much of that already.
+func (p *pipeline) keepBytes(v []byte) ([]byte, bool) {
 	at := len(p.arena)
+	if at+len(v) > maxArena {
+		return nil, false
+	}
 	p.arena = append(p.arena, v...)
-	return p.arena[at:len(p.arena):len(p.arena)]
+	return p.arena[at:len(p.arena):len(p.arena)], true
 }
 
 // extract is what a parser does with a field: it sets the label unless nobody

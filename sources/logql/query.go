@@ -15,4 +15,7 @@ type Request struct {
 	Instant    bool
 	Limit      int  // of lines; 0: 100
 	Forward    bool // oldest lines first
+	// MaxBytes bounds the answer, and what is kept on the way to it; 0: nothing
+	// does.
+	MaxBytes int64
 }

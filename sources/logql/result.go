@@ -24,6 +24,8 @@ type Result struct {
 	Streams []Stream // sorted by labels
 	Series  []Series // sorted by labels; of a vector or scalar with one point each
 	Stats   Stats
+
+	most int64 // bytes of the JSON form; 0: no bound
 }
 
 // Stream is lines with the same labels, in the order asked for.
@@ -57,8 +59,10 @@ type Stats struct {
 	Found int64 // lines in the answer
 }
 
-// MarshalJSON writes the answer as Loki's HTTP API has it under "data".
+// MarshalJSON writes the answer as Loki's HTTP API has it under "data". The
+// error is a *QueryError if it becomes larger than Request.MaxBytes.
 func (r *Result) MarshalJSON() ([]byte, error) {
+	over := func(b []byte) bool { return r.most > 0 && int64(len(b)) > r.most }
 	b := append([]byte(`{"resultType":`), strconv.Quote(string(r.Kind))...)
 	b = append(b, `,"result":`...)
 	switch r.Kind {
@@ -72,6 +76,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 				b = append(comma(b, j), `["`...)
 				b = strconv.AppendInt(b, l.TS, 10)
 				b = append(appendString(append(b, `",`...), l.Text), ']')
+				if over(b) {
+					return nil, tooLarge(r.most)
+				}
 			}
 			b = append(b, "]}"...)
 		}
@@ -100,6 +107,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 				b = appendPoint(comma(b, j), p)
 			}
 			b = append(b, "]}"...)
+			if over(b) {
+				return nil, tooLarge(r.most)
+			}
 		}
 		b = append(b, ']')
 	}

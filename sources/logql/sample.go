@@ -13,8 +13,11 @@ const (
 	// maxInner bounds the series before they are aggregated, and so the memory a
 	// query can take.
 	maxInner = 100_000
-	// maxSamples bounds the samples of one range aggregation.
-	maxSamples = 20_000_000
+	// maxSamples bounds the samples of a query.
+	maxSamples  = 10_000_000
+	sampleBatch = 1024 // are counted at once
+	// maxKeys bounds the bytes by which series are found again.
+	maxKeys = 16 << 20
 )
 
 // metric is the labels of a series; two with the same labels may be different
@@ -46,12 +49,14 @@ type sampler struct {
 	known  map[string]*innerSeries // by labels in order
 	key    []byte
 	n      int
+	keys   int // bytes of those in index
+	room   *budget
 
 	failed error // a line that could not be read
 }
 
-func newSampler(e *rangeAgg, g *grouping, st steps) *sampler {
-	s := &sampler{e: e, g: g, st: st, h: newHints(e.log.stages, e.unwrap, g),
+func newSampler(e *rangeAgg, g *grouping, st steps, room *budget) *sampler {
+	s := &sampler{e: e, g: g, st: st, room: room, h: newHints(e.log.stages, e.unwrap, g),
 		index: map[string]*innerSeries{}, known: map[string]*innerSeries{}}
 	s.bind()
 	return s
@@ -97,7 +102,7 @@ func (s *sampler) take(e Entry) bool {
 	}
 	if s.p.crowded() {
 		s.bind()
-		clear(s.index)
+		s.forget()
 	}
 	p := s.p
 	line, ok := p.run(e.TS, e.Labels, e.Line)
@@ -135,7 +140,7 @@ func (s *sampler) take(e Entry) bool {
 	}
 	in.ts = append(in.ts, e.TS)
 	in.v = append(in.v, v)
-	if s.n++; s.n > maxSamples {
+	if s.n++; s.n%sampleBatch == 0 && s.room.samples.Add(sampleBatch) > maxSamples {
 		s.failed = bad("the query has more than " + strconv.Itoa(maxSamples) + " samples: narrow its time range")
 		return false
 	}
@@ -206,15 +211,24 @@ func (s *sampler) find() *innerSeries {
 				" series before they are aggregated: group by fewer labels (sum by (…)) or filter more")
 			return nil
 		}
+		if !s.room.spend(len(name) + labels.size()) {
+			s.failed = s.room.exceeded()
+			return nil
+		}
 		in = &innerSeries{m: &metric{labels}}
 		s.known[name] = in
 		s.series = append(s.series, in)
 	}
-	if len(s.index) > 2*maxInner { // the same labels in ever new orders
-		clear(s.index)
+	if s.keys += len(s.key); len(s.index) > 2*maxInner || s.keys > maxKeys { // the same labels in ever new orders
+		s.forget()
 	}
 	s.index[string(s.key)] = in
 	return in
+}
+
+func (s *sampler) forget() {
+	clear(s.index)
+	s.keys = 0
 }
 
 func appendKeyPart(key, v []byte, ok bool) []byte {
@@ -260,7 +274,7 @@ func (ev *evaluator) collect(e *rangeAgg, g *grouping) ([]*innerSeries, error) {
 	sel.Where, sel.Contains = pushdown(e.log, e.unwrap)
 	var parts []*sampler
 	stats, err := each(ev.ctx, ev.src, sel, func(int) (func(Entry) bool, func() bool) {
-		s := newSampler(e, g, ev.steps)
+		s := newSampler(e, g, ev.steps, &ev.room)
 		parts = append(parts, s)
 		return s.take, func() bool { return s.failed != nil }
 	})

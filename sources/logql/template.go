@@ -15,6 +15,7 @@ const maxTemplateOut = 1 << 20
 // lineTemplate is a compiled template of line_format or label_format.
 type lineTemplate struct {
 	fields []string // labels it reads
+	calls  int      // of functions
 	parts  []templatePart
 	t      *template.Template // nil if parts say it all
 }
@@ -83,6 +84,7 @@ func (lt *lineTemplate) walk(n parse.Node) error {
 			lt.fields = append(lt.fields, n.Ident[1])
 		}
 	case *parse.IdentifierNode:
+		lt.calls++
 		if unsupportedFuncs[n.Ident] {
 			return unsupportedTemplate{"the template function " + n.Ident}
 		}
@@ -172,6 +174,9 @@ func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 				continue
 			}
 			v, _ := b.p.get(b.symbols[i])
+			if b.out.Len()+len(v) > maxTemplateOut {
+				return nil, errTooLong
+			}
 			b.out.Write(v)
 		}
 		return b.out.Bytes(), nil
@@ -197,7 +202,10 @@ func lineFuncs(b *boundTemplate) template.FuncMap {
 
 type boundedWriter struct{ b *bytes.Buffer }
 
-var errTooLong = fmt.Errorf("more than %d bytes", maxTemplateOut)
+var (
+	errTooLong  = fmt.Errorf("more than %d bytes", maxTemplateOut)
+	errLineFull = fmt.Errorf("the templates make more than %d bytes of one line", maxArena)
+)
 
 func (w boundedWriter) Write(p []byte) (int, error) {
 	if w.b.Len()+len(p) > maxTemplateOut {

@@ -12,6 +12,8 @@ import (
 	"text/template"
 	"time"
 	"unicode"
+
+	"failback/sources/pattern"
 )
 
 // unsupportedFuncs are functions Loki's templates have and ours do not.
@@ -53,29 +55,44 @@ var templateFuncs = template.FuncMap{
 	"default":    byDefault,
 
 	"regexReplaceAll": func(re, s, repl string) (string, error) {
-		r, err := regexp.Compile(re)
+		r, err := compiled(re)
+		if err == nil {
+			err = replaceable(r, s, len(repl), strings.Count(repl, "$"))
+		}
 		if err != nil {
 			return "", err
 		}
-		return r.ReplaceAllString(s, repl), nil
+		return within(r.ReplaceAllString(s, repl))
 	},
 	"regexReplaceAllLiteral": func(re, s, repl string) (string, error) {
-		r, err := regexp.Compile(re)
+		r, err := compiled(re)
+		if err == nil {
+			err = replaceable(r, s, len(repl), 0)
+		}
 		if err != nil {
 			return "", err
 		}
-		return r.ReplaceAllLiteralString(s, repl), nil
+		return within(r.ReplaceAllLiteralString(s, repl))
 	},
 	"count": func(re, s string) (int, error) {
-		r, err := regexp.Compile(re)
+		r, err := compiled(re)
 		if err != nil {
 			return 0, err
 		}
 		return len(r.FindAllStringIndex(s, -1)), nil
 	},
-	"urlencode": url.QueryEscape,
+	"urlencode": func(s string) (string, error) { return within(url.QueryEscape(s)) },
 	"urldecode": url.QueryUnescape,
-	"b64enc":    func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+	"b64enc":    func(s string) (string, error) { return within(base64.StdEncoding.EncodeToString([]byte(s))) },
+
+	// What every template has, within bounds.
+	"print":    func(v ...any) (string, error) { return printed(fmt.Sprint, v) },
+	"println":  func(v ...any) (string, error) { return printed(fmt.Sprintln, v) },
+	"printf":   printedBy,
+	"html":     func(v ...any) (string, error) { return printed(template.HTMLEscaper, v) },
+	"js":       func(v ...any) (string, error) { return printed(template.JSEscaper, v) },
+	"urlquery": func(v ...any) (string, error) { return printed(template.URLQueryEscaper, v) },
+
 	"b64dec": func(s string) string {
 		b, err := base64.StdEncoding.DecodeString(s)
 		if err != nil {
@@ -117,6 +134,94 @@ func init() {
 	for name := range unsupportedFuncs {
 		templateFuncs[name] = func(...any) (string, error) { return "", errors.ErrUnsupported }
 	}
+}
+
+// compiled compiles an expression that a template makes, within bounds.
+func compiled(re string) (*regexp.Regexp, error) {
+	if _, err := pattern.Size(re); err != nil {
+		return nil, err
+	}
+	return regexp.Compile(re)
+}
+
+// within is s if it is not too long.
+func within(s string) (string, error) {
+	if len(s) > maxTemplateOut {
+		return "", errTooLong
+	}
+	return s, nil
+}
+
+// replaceable says whether what r finds in s may each be replaced by repl bytes
+// and refs parts of s.
+func replaceable(r *regexp.Regexp, s string, repl, refs int) error {
+	const most = 4 * maxTemplateOut
+	if refs*len(s) > most {
+		return errTooLong
+	}
+	if repl == 0 || (len(s)+1)*repl <= most {
+		return nil
+	}
+	if n := most / repl; len(r.FindAllStringIndex(s, n+1)) > n {
+		return errTooLong
+	}
+	return nil
+}
+
+// printed is what f makes of v, none of which is longer than a template may
+// write.
+func printed(f func(...any) string, v []any) (string, error) {
+	size := 0
+	for _, x := range v {
+		if size += sizeOf(x); size > maxTemplateOut {
+			return "", errTooLong
+		}
+	}
+	return within(f(v...))
+}
+
+func sizeOf(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case map[string]string:
+		n := 0
+		for name, value := range v {
+			n += len(name) + len(value)
+		}
+		return n
+	}
+	return 1
+}
+
+// printedBy is Sprintf within bounds. A width that stands in an argument is none
+// that can be judged before.
+func printedBy(format string, v ...any) (string, error) {
+	longest := 0
+	for _, x := range v {
+		longest = max(longest, sizeOf(x))
+	}
+	size := len(format)
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			continue
+		}
+		width := 0
+		for i++; i < len(format) && strings.IndexByte("+-# 0123456789.[]*", format[i]) >= 0; i++ {
+			switch c := format[i]; {
+			case c == '*':
+				return "", errors.New("a width of * is not possible here")
+			case isDigit(c):
+				width = min(10*width+int(c-'0'), maxTemplateOut+1)
+			default:
+				size, width = size+width, 0
+			}
+		}
+		if size += width + longest; size > 4*maxTemplateOut {
+			return "", errTooLong
+		}
+	}
+	return within(fmt.Sprintf(format, v...))
 }
 
 func seconds(s string) (float64, error) {

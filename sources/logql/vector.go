@@ -25,6 +25,7 @@ type evaluator struct {
 	steps   steps
 	instant bool
 	stats   Stats
+	room    budget
 }
 
 // sums are the range aggregations that may be grouped before they are summed:
@@ -64,7 +65,7 @@ func (ev *evaluator) prepare(e expr, outer *grouping) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &aggNode{e: e, g: g, inner: inner, cache: map[*metric]*aggGroup{}, byKey: map[string]*aggGroup{}}, nil
+		return &aggNode{e: e, g: g, room: &ev.room, inner: inner, cache: map[*metric]*aggGroup{}, byKey: map[string]*aggGroup{}}, nil
 	case *binExpr:
 		return ev.prepareBinary(e)
 	case *vectorLit:
@@ -92,7 +93,7 @@ func (ev *evaluator) prepareBinary(e *binExpr) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &binNode{e: e, l: l, r: r, keys: map[*metric]string{}, results: map[*metric]*metric{}}, nil
+	return &binNode{e: e, room: &ev.room, l: l, r: r, keys: map[*metric]string{}, results: map[*metric]*metric{}}, nil
 }
 
 // constNode is vector(n).
@@ -148,6 +149,7 @@ type aggNode struct {
 	e     *vectorAgg
 	g     *grouping
 	inner node
+	room  *budget
 	cache map[*metric]*aggGroup
 	byKey map[string]*aggGroup
 	order []*aggGroup
@@ -166,6 +168,7 @@ func (n *aggNode) group(m *metric) *aggGroup {
 	key := labels.String()
 	g := n.byKey[key]
 	if g == nil {
+		n.room.spend(len(key) + labels.size())
 		g = &aggGroup{m: &metric{labels}}
 		n.byKey[key] = g
 	}
@@ -186,6 +189,9 @@ func (n *aggNode) at(step int) ([]sample, error) {
 			n.order = append(n.order, g)
 		}
 		g.members = append(g.members, s)
+	}
+	if !n.room.spend(0) {
+		return nil, n.room.exceeded()
 	}
 	var out []sample
 	for _, g := range n.order {
@@ -288,6 +294,7 @@ func (n *scalarNode) at(step int) ([]sample, error) {
 // binNode combines two vectors.
 type binNode struct {
 	e       *binExpr
+	room    *budget
 	l, r    node
 	keys    map[*metric]string
 	results map[*metric]*metric
@@ -308,6 +315,7 @@ func (n *binNode) key(m *metric) string {
 		}
 		k = labels.String()
 		n.keys[m] = k
+		n.room.spend(len(k))
 	}
 	return k
 }
@@ -327,6 +335,7 @@ func (n *binNode) result(m *metric) *metric {
 			}
 		}
 		n.results[m] = out
+		n.room.spend(out.labels.size())
 	}
 	return out
 }
@@ -349,6 +358,9 @@ func (n *binNode) at(step int) ([]sample, error) {
 				": many-to-one matching is not supported here; aggregate, or match on more labels")
 		}
 		right[k] = s
+	}
+	if !n.room.spend(0) {
+		return nil, n.room.exceeded()
 	}
 	var out []sample
 	switch n.e.op {
@@ -395,6 +407,9 @@ func (n *binNode) at(step int) ([]sample, error) {
 		}
 		seen[k] = true
 		out = append(out, sample{n.result(s.m), v})
+	}
+	if !n.room.spend(0) {
+		return nil, n.room.exceeded()
 	}
 	return out, nil
 }

@@ -107,11 +107,15 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		_, _ = w.Write(body)
+		for _, part := range [][]byte{[]byte(`{"status":"success","data":`), body, []byte("}\n")} { // it may be large: no copy
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
 	})
 }
 
-// encode makes a successful answer of what stands under data.
+// encode makes what stands under data in a successful answer.
 func encode(data any) ([]byte, error) {
 	var text []byte
 	var err error
@@ -127,7 +131,7 @@ func encode(data any) ([]byte, error) {
 		return nil, &logql.QueryError{Status: http.StatusBadRequest, Message: fmt.Sprintf(
 			"the answer has %d bytes, at most %d are allowed: ask for less time, fewer lines or fewer series", len(text), maxAnswer)}
 	}
-	return append(slices.Concat([]byte(`{"status":"success","data":`), text), '}', '\n'), nil
+	return text, nil
 }
 
 // fail answers with an error.
@@ -228,6 +232,7 @@ func (a *lokiAPI) eval(ctx context.Context, r *request, req logql.Request) (_ an
 	if !req.Query.IsMetric() && req.Limit > maxLimit {
 		return nil, badf("max entries limit per query exceeded, limit > max_entries_limit_per_query (%d > %d)", req.Limit, maxLimit)
 	}
+	req.MaxBytes = maxAnswer
 	return logql.Eval(ctx, a.s, req)
 }
 
