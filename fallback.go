@@ -40,13 +40,11 @@ func factsOf(a sources.Answer[sources.Overview], addr string, period time.Durati
 	v := a.Value
 	judge := func(r sources.Reading) text.Fact {
 		n := sources.Judge(r.Number, a.Clock, a.Clock.Received, period, false)
-		fact := text.Fact{State: n.State.String(), Why: r.Why}
+		fact := text.Fact{State: n.State.String(), Why: r.WhyOf(n)}
 		old := "the newest sample is " + text.Age(n.Age) + " old"
 		switch {
 		case n.State == sources.Value || n.State == sources.Ageing:
 			fact.Value = &n.Value
-		case n.State == sources.Unknown && r.State != sources.StateUnknown:
-			fact.Why = old // the reason for an old state is none for this one
 		case n.Dim && fact.Why != "":
 			fact.Why += "; " + old
 		case n.Dim:

@@ -22,13 +22,11 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) > 2 { // as a server
-		switch os.Args[1] {
-		case "stub":
-			return serveStub(os.Args[2])
-		case "proxy":
-			return serveProxy(os.Args[2], os.Args[3])
-		}
+	switch args := os.Args[1:]; { // as a server
+	case len(args) == 2 && args[0] == "stub":
+		return serveStub(args[1])
+	case len(args) == 3 && args[0] == "proxy":
+		return serveProxy(args[1], args[2])
 	}
 	rounds := flag.Int("rounds", 5, "turns of each")
 	turn := flag.Duration("turn", 2*time.Second, "length of a turn")
@@ -36,6 +34,12 @@ func run() error {
 	million := flag.Bool("million", false, "a million requests instead of the table")
 	profiles := flag.String("profile", "", "write processor profiles of failback, one for each load, into this directory instead of the table")
 	flag.Parse()
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("%q is no flag; -help lists them", flag.Arg(0))
+	case *rounds < 1 || *turn <= 0:
+		return errors.New("-rounds and -turn: at least one turn of some length is needed")
+	}
 
 	dir, err := os.MkdirTemp("", "failback-bench-")
 	if err != nil {

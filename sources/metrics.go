@@ -30,8 +30,6 @@ type Metrics interface {
 	// History asks for the last hours of the whole fallback ratio, and since when
 	// it is over limit (0 to 1); nil: there is no limit.
 	History(ctx context.Context, gen uint64, limit *float64) Answer[History]
-	// Query asks an instant query.
-	Query(ctx context.Context, gen uint64, promql string) Answer[Instant]
 	// Addr is where it is, without user info; empty: the gateway's own.
 	Addr() string
 	// Period is how often a new sample is taken, for Feed.Period. Asked three
@@ -45,6 +43,15 @@ type Reading struct {
 	api.Number
 	// Why says in a few words why it is no value, empty of a value.
 	Why string
+}
+
+// WhyOf is why r, judged to be n, is no value; empty also where only its age is
+// the reason: that of an old state is none for this one.
+func (r Reading) WhyOf(n Number) string {
+	if n.State == Unknown && r.State != StateUnknown {
+		return ""
+	}
+	return r.Why
 }
 
 // States of a Reading beyond those of an api.Number.
@@ -121,17 +128,3 @@ const (
 	OverSince                    // over it since Since
 	OverLonger                   // over it for longer than HistoryRange
 )
-
-// Instant is the answer to an instant query, in Prometheus's order.
-type Instant struct {
-	Samples []Sample
-	// At is when it was evaluated, by Prometheus's clock.
-	At       time.Time
-	Warnings []string
-}
-
-// Sample is one series of an Instant. A scalar has no labels.
-type Sample struct {
-	Labels map[string]string // text from outside
-	Value  float64           // may be NaN or infinite
-}

@@ -114,7 +114,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		}
 	}
 	if 4*p.period > Window {
-		v.warn(fmt.Sprintf("samples are taken every %s: a window of 5m holds fewer than four", p.period))
+		v.warn(fmt.Sprintf("samples are taken every %s: a window of %s holds fewer than four", p.period, windowText))
 	}
 	return v, nil
 }

@@ -188,29 +188,6 @@ func (p *prom) begin(ctx context.Context) (Clock, error) {
 	return c, nil
 }
 
-// Query asks an instant query.
-func (p *prom) Query(ctx context.Context, gen uint64, promql string) Answer[Instant] {
-	ctx, cancel := context.WithTimeout(ctx, MetricsTimeout)
-	defer cancel()
-	clock, err := p.begin(ctx)
-	if err != nil {
-		return Answer[Instant]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
-	}
-	v, warnings, err := p.instant(ctx, promql, clock.At)
-	if err != nil {
-		return Answer[Instant]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
-	}
-	a := &Instant{At: clock.At, Warnings: warnings}
-	for _, s := range v {
-		labels := make(map[string]string, len(s.Metric))
-		for name, value := range s.Metric {
-			labels[string(name)] = string(value)
-		}
-		a.Samples = append(a.Samples, Sample{Labels: labels, Value: float64(s.Value)})
-	}
-	return Answer[Instant]{Gen: gen, Clock: clock, Value: a}
-}
-
 // queries writes PromQL with the configured label matchers.
 type queries struct{ selector string }
 
@@ -238,13 +215,16 @@ func (q queries) rate(by, metric, tail string, more ...string) string {
 	if by != "" {
 		sum += " by (" + by + ") "
 	}
-	return sum + "(rate(" + q.series(metric, more...) + "[5m]" + tail + "))"
+	return sum + "(rate(" + q.series(metric, more...) + "[" + windowText + "]" + tail + "))"
 }
 
 // ratio is the whole fallback ratio as the rules and the documents have it.
 func (q queries) ratio() string {
 	return "( " + q.rate("", fallbacksTotal, "") + " / (" + q.rate("", requestsTotal, "") + " > 0) ) or vector(0)"
 }
+
+// windowText is Window as PromQL and people write it.
+var windowText = model.Duration(Window).String()
 
 // The metrics that are asked for; see docs/metrics.md.
 const (

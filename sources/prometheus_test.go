@@ -316,7 +316,7 @@ func TestInstantQuery(t *testing.T) {
 	f := healthyProm()
 	f.results["x"] = `!{"status":"success","warnings":["partial"],"data":` + vector("model", "a", 1, "b", "NaN", "c", "+Inf") + `}`
 	m, _ := clients(t, serve(t, f.ServeHTTP))
-	a := m.Query(t.Context(), 1, "x")
+	a := query(t.Context(), m, 1, "x")
 	if a.Err != nil {
 		t.Fatal(a.Err)
 	}
@@ -324,7 +324,7 @@ func TestInstantQuery(t *testing.T) {
 	if want := "[{map[model:a] 1} {map[model:b] NaN} {map[model:c] +Inf}] [partial] true"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if a := m.Query(t.Context(), 1, "absent"); a.Err != nil || len(a.Value.Samples) != 0 {
+	if a := query(t.Context(), m, 1, "absent"); a.Err != nil || len(a.Value.Samples) != 0 {
 		t.Errorf("an empty answer: %+v", a)
 	}
 }
@@ -345,7 +345,7 @@ func TestLongQuestions(t *testing.T) {
 			f.ServeHTTP(w, r)
 		})
 		m, _ := clients(t, base)
-		if a := m.Query(t.Context(), 1, long); a.Err != nil {
+		if a := query(t.Context(), m, 1, long); a.Err != nil {
 			t.Errorf("%d: %v", status, a.Err)
 		}
 		if got := strings.Join(methods, " "); got != "GET POST GET" {
@@ -354,7 +354,7 @@ func TestLongQuestions(t *testing.T) {
 	}
 	f := healthyProm()
 	m, _ := clients(t, serve(t, f.ServeHTTP))
-	if a := m.Query(t.Context(), 1, long); a.Err != nil || f.asked[1] != "POST /api/v1/query "+long {
+	if a := query(t.Context(), m, 1, long); a.Err != nil || f.asked[1] != "POST /api/v1/query "+long {
 		t.Errorf("POST: %v, %.40s", a.Err, f.asked[1])
 	}
 }

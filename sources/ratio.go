@@ -40,7 +40,7 @@ func (f ratioFacts) reading() Reading {
 	case !number(*f.Requests) || !number(*f.Fallbacks):
 		return is(StateUnknown, "the counters are no numbers")
 	case *f.Requests == 0:
-		return is(api.StateIdle, "no requests in 5m")
+		return is(api.StateIdle, "no requests in "+windowText)
 	case f.Ratio == nil || !number(*f.Ratio):
 		return is(StateUnknown, "the ratio is no number")
 	}
@@ -77,7 +77,7 @@ func (f ratioFacts) rows(requests, fallbacks map[string]float64, requestsMetric 
 		case !number(of) || ok && !number(n):
 			r.State, r.Why = StateUnknown, "the counters are no numbers"
 		case of == 0:
-			r.State, r.Why = api.StateIdle, "no requests in 5m"
+			r.State, r.Why = api.StateIdle, "no requests in "+windowText
 		default:
 			// A client that left before anybody answered is a fallback, but nobody's
 			// own request.

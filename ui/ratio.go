@@ -22,10 +22,7 @@ func (d *data) ratio(now time.Time) (n sources.Number, why string) {
 		return d.metrics.Number(api.Number{}, now), ""
 	}
 	n = d.reading(v.Ratio, now)
-	if n.State == sources.Unknown && v.Ratio.State != sources.StateUnknown {
-		return n, "" // too old: the reason for an old state is none for this one
-	}
-	return n, v.Ratio.Why
+	return n, v.Ratio.WhyOf(n)
 }
 
 func asValue(n sources.Number) bool {

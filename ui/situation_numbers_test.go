@@ -27,10 +27,6 @@ func (f *fakeNumbers) History(_ context.Context, gen uint64, _ *float64) sources
 	return answered(gen, f.history, f.err)
 }
 
-func (f *fakeNumbers) Query(_ context.Context, gen uint64, _ string) sources.Answer[sources.Instant] {
-	return answered(gen, sources.Instant{At: time.Now()}, f.err)
-}
-
 // fakeLines is a Loki that has one line, or none.
 type fakeLines struct {
 	addr string
