@@ -188,14 +188,28 @@ func streamHeaders(h http.Header) {
 
 // routeHeaders says which way a request went.
 func routeHeaders(h http.Header, prefix string, d *decision.Decision) {
-	h.Set(prefix+"Failback-Status", string(d.Status))
-	h.Set(prefix+"Failback-Route", string(d.Route))
-	h.Set(prefix+"Failback-Reason", string(d.Reason))
-	h.Set(prefix+"Failback-Attempts", strconv.Itoa(len(d.Attempts)))
+	set := headers{h: h, values: make([]string, 0, 6)}
+	set.put(prefix, "Failback-Status", string(d.Status))
+	set.put(prefix, "Failback-Route", string(d.Route))
+	set.put(prefix, "Failback-Reason", string(d.Reason))
+	set.put(prefix, "Failback-Attempts", strconv.Itoa(len(d.Attempts)))
 	if d.Selected != "" {
-		h.Set(prefix+"Failback-Upstream", d.Selected)
-		h.Set(prefix+"Failback-Substitute", strconv.FormatBool(d.Substitute))
+		set.put(prefix, "Failback-Upstream", d.Selected)
+		set.put(prefix, "Failback-Substitute", strconv.FormatBool(d.Substitute))
 	}
+}
+
+// headers puts single values into a header, their memory in one piece.
+type headers struct {
+	h      http.Header
+	values []string
+}
+
+// put sets the header prefix+name, which must be in canonical form.
+func (s *headers) put(prefix, name, value string) {
+	n := len(s.values)
+	s.values = append(s.values, value)
+	s.h[prefix+name] = s.values[n : n+1 : n+1]
 }
 
 // shouldRetry tells the client's SDK what its own retry would be worth: nothing

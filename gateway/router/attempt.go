@@ -255,10 +255,13 @@ func (run *run) write(p []byte) error {
 // attemptContext is what an attempt runs under: the client's, or one that
 // outlives the client where its answer is to be read to the end.
 func (run *run) attemptContext() context.Context {
-	if run.plan.Drains > 0 {
-		return context.WithoutCancel(run.ctx)
+	switch {
+	case run.plan.Drains == 0:
+		return run.ctx
+	case run.router.Life != nil:
+		return run.router.Life
 	}
-	return run.ctx
+	return context.WithoutCancel(run.ctx)
 }
 
 // clientLeft: the client is gone, and the attempt runs on without it.
@@ -279,12 +282,7 @@ func (run *run) drainAfterClient() (over func()) {
 			cancel(upstream.ErrClientGone)
 		}
 	})
-	end := func() bool { return true }
-	if life := run.router.Life; life != nil {
-		end = context.AfterFunc(life, func() { cancel(upstream.ErrClientGone) })
-	}
 	return func() {
-		end()
 		if !stop() {
 			<-left
 			drains.Add(-1)
