@@ -113,8 +113,6 @@ func (e *h2exchange) goAway(last uint32) {
 // cut ends the connection with all its streams.
 func (e *h2exchange) cut() { _ = e.c.raw.Close() }
 
-func (e *h2exchange) hang() { <-e.gone }
-
 // talkH2 plays on one connection.
 func (a *actor) talkH2(raw *memnet.Conn, secured *tls.Config) {
 	tc := tls.Server(raw, secured)

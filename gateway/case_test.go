@@ -195,11 +195,6 @@ func (e *exchange) piece(s string) { e.raw(fmt.Sprintf("%x\r\n%s\r\n", len(s), s
 // end ends the chunks.
 func (e *exchange) end() { e.raw("0\r\n\r\n") }
 
-// chatChunk is one OpenAI delta with content x; roleChunk one with a role only.
-func chatChunk(x string) string {
-	return frame(`{"id":"c","object":"chat.completion.chunk","model":"x","choices":[{"index":0,"delta":{"content":` + quoted(x) + `},"finish_reason":null}]}`)
-}
-
 const (
 	roleChunk   = `data: {"id":"c","object":"chat.completion.chunk","model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
 	finishChunk = `data: {"id":"c","object":"chat.completion.chunk","model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8}}` + "\n\n"
@@ -434,11 +429,7 @@ const (
 	respPath       = "/v1/responses"
 )
 
-func (w *scene) chat(headers ...string) *got  { return w.call(chatPath, chatBody, headers...) }
-func (w *scene) chatS(headers ...string) *got { return w.call(chatPath, chatStreamBody, headers...) }
-func (w *scene) msg(headers ...string) *got   { return w.call(messagePath, chatBody, headers...) }
-func (w *scene) msgS(headers ...string) *got  { return w.call(messagePath, chatStreamBody, headers...) }
-func (w *scene) respS(headers ...string) *got { return w.call(respPath, respStreamBody, headers...) }
+func (w *scene) chat(headers ...string) *got { return w.call(chatPath, chatBody, headers...) }
 
 // call asks and reads the whole answer. headers are names and values.
 func (w *scene) call(path, body string, headers ...string) *got {
@@ -484,16 +475,6 @@ func (w *scene) callIn(ctx context.Context, path, body string, headers ...string
 	}
 	g.trailer, g.took = res.Trailer, time.Since(began)
 	return g
-}
-
-// count is how many frames hold part.
-func (g *got) count(part string) (n int) {
-	for _, f := range g.frames {
-		if strings.Contains(f, part) {
-			n++
-		}
-	}
-	return n
 }
 
 // errorFrames are the frames of a stream that are errors.
