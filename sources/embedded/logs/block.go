@@ -3,12 +3,15 @@ package logs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"sync"
 	"weak"
+
+	"failback/sources/logql"
 )
 
 // gap is how much between two lines is read rather than skipped.
@@ -103,6 +106,30 @@ func (b *block) read(need need) error {
 		}
 		return nil
 	})
+}
+
+// yield hands the lines on, in turn with other questions. It reports whether
+// there should be more; the error is that of ctx.
+func (b *block) yield(ctx context.Context, own *turn, yield func(logql.Entry) bool) (more bool, err error) {
+	if err := own.begin(ctx); err != nil {
+		return false, err
+	}
+	for i, r := range b.refs {
+		line := b.lines[i]
+		if line == nil {
+			continue
+		}
+		x := r.v.x
+		if !yield(logql.Entry{TS: x.ts[r.row], Labels: r.v.labels[x.stream(r.row)], Line: line}) {
+			own.end()
+			return false, nil
+		}
+		if err := own.line(ctx); err != nil {
+			return false, err
+		}
+	}
+	own.end()
+	return true, nil
 }
 
 func (b *block) wrong(v *view) error {

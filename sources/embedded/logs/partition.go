@@ -31,8 +31,11 @@ func (p *part) Select(ctx context.Context, sel logql.Selection, yield func(logql
 
 // Partitions cuts the time of sel into parts with about as many lines each.
 func (s *Store) Partitions(sel logql.Selection, n int) []logql.Source {
+	if n = min(n, workers()); n < 2 {
+		return []logql.Source{s}
+	}
 	vs, err := s.views(sel.Start, sel.End)
-	if err != nil || n < 2 {
+	if err != nil {
 		return []logql.Source{s}
 	}
 	defer s.letGo(vs)

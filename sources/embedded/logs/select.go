@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -23,7 +22,7 @@ var (
 // not matter to it. Lines whose fields the index knows to fail sel.Where are
 // not read.
 func (s *Store) Select(ctx context.Context, sel logql.Selection, yield func(logql.Entry) bool) error {
-	return s.selectWith(ctx, sel, scope{}, min(runtime.GOMAXPROCS(0), 4), yield)
+	return s.selectWith(ctx, sel, scope{}, min(workers(), 4), yield)
 }
 
 // scope narrows a Select.
@@ -136,12 +135,17 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 	})
 	for range readers {
 		wg.Go(func() {
+			own := turn{p: s.pace}
 			for b := range p.work {
-				b.err = b.read(p.need)
+				if b.err = own.begin(reading); b.err == nil {
+					b.err = b.read(p.need)
+					own.end()
+				}
 				close(b.done)
 			}
 		})
 	}
+	own := turn{p: s.pace}
 	for b := range p.blocks {
 		select {
 		case <-b.done:
@@ -154,14 +158,8 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 		if b.err != nil {
 			return b.err
 		}
-		for i, r := range b.refs {
-			if line := b.lines[i]; line != nil {
-				x := r.v.x
-				e := logql.Entry{TS: x.ts[r.row], Labels: r.v.labels[x.stream(r.row)], Line: line}
-				if !yield(e) {
-					return nil
-				}
-			}
+		if more, err := b.yield(ctx, &own, yield); !more {
+			return err
 		}
 		b.free()
 		if err := ctx.Err(); err != nil {

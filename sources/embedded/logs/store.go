@@ -18,6 +18,7 @@ import (
 type Store struct {
 	o     Options
 	queue *queue
+	pace  *pacer
 	api   http.Handler
 
 	written, lost atomic.Uint64
@@ -50,7 +51,7 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("embedded log: %w", err)
 	}
 	s := &Store{
-		o: o, queue: newQueue(int(min(maxLine, o.segmentSize()))),
+		o: o, pace: newPacer(), queue: newQueue(int(min(maxLine, o.segmentSize()))),
 		ready: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := s.list(); err != nil {

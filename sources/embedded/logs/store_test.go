@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,6 +277,7 @@ func spoil(t *testing.T, r *rand.Rand, dir string) {
 }
 
 func TestPartitionsShareTheLines(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(6)) // half of which work
 	s := open(t, Options{Dir: t.TempDir(), MaxBytes: 64 << 20})
 	var in []string
 	for i := range 4 * partLines {
