@@ -44,6 +44,9 @@ type controls struct {
 // many seconds: a little less, since an SDK that gave up before an answer
 // reached it sends everything again. 0 if it did not say, or nothing sensible.
 func clientTimeout(seconds string) time.Duration {
+	if seconds == "" {
+		return 0
+	}
 	s, err := strconv.ParseFloat(seconds, 64)
 	if err != nil || !(s > 0 && s < 1e6) {
 		return 0
@@ -147,12 +150,24 @@ func requestID(h http.Header) string {
 	if id != "" && len(id) <= longestID && word(id) == id {
 		return id
 	}
-	return "req_" + strings.ToLower(rand.Text())
+	// As rand.Text, in lower case: 130 bits.
+	const prefix, letters = "req_", "abcdefghijklmnopqrstuvwxyz234567"
+	var text [len(prefix) + 26]byte
+	_, _ = rand.Read(text[:]) // never fails
+	for i, b := range text {
+		text[i] = letters[b%32]
+	}
+	copy(text[:], prefix)
+	return string(text[:])
 }
 
 // traceID returns the trace id of a W3C traceparent, "" without a valid one.
 func traceID(h http.Header) string {
-	parts := strings.Split(h.Get("Traceparent"), "-")
+	parent := h.Get("Traceparent")
+	if parent == "" {
+		return ""
+	}
+	parts := strings.Split(parent, "-")
 	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" || strings.Trim(parts[1], "0") == "" {
 		return ""
 	}
@@ -161,7 +176,11 @@ func traceID(h http.Header) string {
 
 // clientRetry is which attempt of the client's own this is; 0 is the first.
 func clientRetry(h http.Header) int {
-	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
+	count := h.Get("X-Stainless-Retry-Count")
+	if count == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 {
 		return 0
 	}
