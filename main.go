@@ -242,6 +242,7 @@ func decisionsFlags(in *invocation) {
 func commandFlags(in *invocation) {
 	clientFlags(in)
 	in.flags.StringVar(&in.reason, "reason", "", "why, for the audit")
+	in.flags.StringVar(&in.reason, "why", "", "the same as --reason")
 }
 
 func stepFlags(in *invocation) {

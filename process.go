@@ -153,7 +153,8 @@ func (in *invocation) console(target, dir string, stop func(context.Context) err
 		return sources.Connect(client, s, os.LookupEnv)
 	}
 	return ui.Run(in.ctx, ui.Options{
-		Client: client, Connect: connect, ReadOnly: in.readOnly, ASCII: in.ascii, Started: stop != nil, Stop: stop, Demo: isDemo,
+		TokenFile: in.tokenFile,
+		Client:    client, Connect: connect, ReadOnly: in.readOnly, ASCII: in.ascii, Started: stop != nil, Stop: stop, Demo: isDemo,
 		DataDir: dir, Version: programVersion(),
 	})
 }

@@ -326,7 +326,12 @@ func (in *invocation) printAnswer(a *sources.LogAnswer) error {
 	if _, err := io.WriteString(in.out, text.LogAnswer(a)); err != nil {
 		return err
 	}
-	for _, n := range text.LogNotes(a) {
+	for i, n := range text.LogNotes(a) {
+		if i == 0 && a.Empty() && len(in.args) == 1 {
+			if c, err := canned(sources.CannedQueries(nil, ""), in.args[0]); err == nil && c.None != "" {
+				n += ": " + c.None
+			}
+		}
 		fmt.Fprintln(in.err, "failback: "+n)
 	}
 	return nil

@@ -138,7 +138,7 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 			"2026-11-30T04:12:30.000Z  req-1 refund unavailable not_allowed: a skipped: breaker_open\n", []string{"first 1 only, the oldest"}},
 		{[]string{"late-results", "--file", decisions}, 0, "", []string{"none in 31s (searched "}},
 		{[]string{"late-results", "--since", "10s", "--file", decisions}, 0, "", []string{"none in 10s"}},
-		{[]string{"by-reason", "--file", empty}, 0, "", []string{"none in "}},
+		{[]string{"by-reason", "--file", empty}, 0, "", []string{"none in ", ": no request left its primary"}},
 		{[]string{"by-reason", "--file", linesFile}, 0, "REASON              VALUE\nrate_limited           31\nserver_error           29\nfirst_byte_timeout     27\nbreaker_open           21\n", []string{"2 lines could not be parsed"}},
 		{[]string{"by-reason", "--since", "100m", "--step", "300", "--direction", "forward", "--file", linesFile}, 0, "", []string{"could not be parsed"}},
 		{[]string{"not-allowed", "--file", linesFile, "--config", conf}, 0, "", []string{"none in "}},

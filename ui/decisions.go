@@ -264,16 +264,18 @@ func (m *model) decisionCandidates(v *api.Decision, w int) []row {
 	}
 	g := [][]span{heads("PROVIDER", "WEIGHT", "SHARE", "WHAT BECAME OF IT", "MODEL")}
 	var below [][]row
+	answered := false // by one before it
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		what, st := "its turn did not come", dim
 		meaning := ""
 		switch {
+		case answered:
 		case c.Skipped != "":
 			what, st = "skipped: "+out(c.Skipped), warn
 			meaning = text.Meaning(c.Skipped)
 		case c.Provider == v.SelectedProvider:
-			what, st = "answered", good
+			what, st, answered = "answered", good, true
 		case tried[c.Provider]:
 			what, st = "attempted", normal
 		}

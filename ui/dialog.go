@@ -155,7 +155,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 		gated = true
 	}
 	a.checks = append(a.checks, check{"", "now: " + m.number(m.live.state.Number(u.ErrorRatio, m.now), text.Percent) + " failed, first output p95 " +
-		m.number(m.live.state.Number(u.FirstOutputP95, m.now), text.Seconds) + ", " + m.number(m.live.state.Number(u.RPS, m.now), text.Rate) + " req/s"})
+		m.p95(u, &m.live, m.now).text + ", " + m.number(m.live.state.Number(u.RPS, m.now), text.Rate) + " req/s"})
 	if d.restore {
 		return // the gateway's own way back asks nothing of steps or gate
 	}

@@ -326,6 +326,7 @@ func TestFields(t *testing.T) {
 func quietState() api.State {
 	s := incidentState()
 	s.Upstreams[3].Breakers[1].State = "closed"
+	s.Upstreams[3].Since = time.Now().Add(-20 * time.Minute) // held as long as its step asks for
 	return s
 }
 
@@ -626,7 +627,7 @@ func TestChooseAnotherStep(t *testing.T) {
 		}
 	})
 	inBubble(t, quietly, func(t *testing.T, m *model, _ *recorder) {
-		typed(m, "W", "j", "j", "j", ">", "tab", "right") // from the field why, which the step asks for
+		typed(m, "W", "j", "j", "j", ">", "right")
 		if a := m.dialog.assess(m); m.dialog.to != 75 || !a.needName {
 			t.Errorf("to %d, needs the name %t", m.dialog.to, a.needName)
 		}

@@ -307,6 +307,8 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		return span{"steps have no effect: PASSTHROUGH for " + text.Age(d.state.Value().Passthrough.Until.Sub(d.clock(now))) + " more", warn}
 	case waits && set.share == u.Share:
 		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, now)), accent}
+	case text.ForcedOpen(u, d.clock(now)) != "":
+		return span{m.th.outside(text.ForcedOpen(u, d.clock(now))), warn}
 	case nextStep(u.Share) < 0:
 		if b := text.Worst(u.Breakers); b != nil && text.Severity(b) > 0 {
 			return span{"its breaker comes back by itself", normal}
@@ -477,7 +479,7 @@ func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []ro
 		rows = append([]row{m.changeRow(&last, d.clock(now), w)}, rows...)
 	}
 	if len(rows) == 0 {
-		return []row{m.empty(&d.events, now, "none since this gateway started: who gave it which share, when and why")}
+		return []row{m.empty(&d.events, now, "none: nobody changed its share since this gateway started")}
 	}
 	return rows
 }

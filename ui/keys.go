@@ -201,13 +201,13 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	m.pressed = k.String()
 	if b == nil {
 		if t := k.String(); t != "" {
-			m.say(dim, m.th.outside(t)+" does nothing here; ? lists the keys")
+			m.sayFor(offFor, dim, m.th.outside(t)+" does nothing here; ? lists the keys")
 		}
 		return nil
 	}
 	if b.off != nil {
 		if why := b.off(m); why != "" {
-			m.say(warn, b.Help().Key+" is off: "+why)
+			m.sayFor(offFor, warn, b.Help().Key+" is off: "+why)
 			return nil
 		}
 	}

@@ -37,7 +37,9 @@ type logRow struct {
 	at     time.Time // zero: the text has it, or there is none
 	text   string    // fit to show
 	weight text.Weight
-	find   string // what the filter looks at, lower case
+	// decides says that it is a decision with its way.
+	decides bool
+	find    string // what the filter looks at, lower case
 }
 
 // showLog makes an answer ready. It is not for Update: an answer may be large.
@@ -45,7 +47,7 @@ func showLog(q *logQuestion, a *sources.LogAnswer, at time.Time) *logShown {
 	s := &logShown{question: q, answer: a, at: at}
 	for _, r := range a.Rows {
 		line, weight := text.LogLine(r.Line)
-		s.rows = append(s.rows, logRow{r.Time(), shorten(line), weight, strings.ToLower(line + "\n" + r.Line)})
+		s.rows = append(s.rows, logRow{r.Time(), shorten(line), weight, strings.Contains(r.Line, `"model_route_selected"`), strings.ToLower(line + "\n" + r.Line)})
 	}
 	if len(a.Series) > 0 {
 		lines := strings.Split(strings.TrimSuffix(text.Table(text.LogTable(a)), "\n"), "\n")

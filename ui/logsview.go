@@ -107,26 +107,11 @@ func (m *model) rangeRow(q *logQuestion, w int) row {
 	full, short := logTimes(q.q)
 	label := row{{" " + left("range", logLabel, ""), dim}}
 	return first(w,
-		label.add(dim, full+", "+span+", "+shapeText(q.q)),
-		label.add(dim, short+", "+span+", "+shapeText(q.q)),
+		label.add(dim, full+", "+span+", "+text.LogShape(q.q)),
+		label.add(dim, short+", "+span+", "+text.LogShape(q.q)),
 		label.add(dim, short+", "+text.LogSpan(q.q)),
 		row{{" " + short + ", " + text.LogSpan(q.q), dim}},
 	)
-}
-
-// shapeText is what an answer is asked for as.
-func shapeText(q sources.LogQuery) string {
-	if q.Instant {
-		return "one number for all of it"
-	}
-	end := "newest first"
-	if q.Forward {
-		end = "oldest first"
-	}
-	if q.Step > 0 {
-		return "a number every " + text.Span(q.Step) + ", " + end
-	}
-	return end + ", limit " + strconv.Itoa(q.Limit)
 }
 
 // answerAge is how old the answer is, or what is awaited.
@@ -233,15 +218,16 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 		if cursor && i == at {
 			mark = span{" > ", accent}
 		}
-		rows = append(rows, append(row{mark}, m.logRow(&s.rows[idx[i]])...))
+		rows = append(rows, append(row{mark}, m.logRow(&s.rows[idx[i]], w-3)...))
 	}
 	return rows
 }
 
 func cutRows(rows []row, n int) []row { return rows[:min(len(rows), n)] }
 
-// logRow is one row of an answer.
-func (m *model) logRow(r *logRow) row {
+// logRow is one row of an answer, in w columns if it is a decision: of that the
+// end says who answered.
+func (m *model) logRow(r *logRow, w int) row {
 	st := [...]style{text.Calm: normal, text.Notable: warn, text.Grave: bad}[r.weight]
 	if r.at.IsZero() {
 		return styled(st, m.th.outside(r.text))
@@ -252,7 +238,11 @@ func (m *model) logRow(r *logRow) row {
 	if r.at.YearDay() != clock.YearDay() || r.at.Year() != clock.Year() {
 		form = "01-02 15:04:05Z"
 	}
-	return row{{r.at.Format(form) + "  ", dim}, {m.th.outside(r.text), st}}
+	s := m.th.outside(r.text)
+	if r.decides {
+		s = text.CutWay(s, w-len(form)-2, m.gl.cut)
+	}
+	return row{{r.at.Format(form) + "  ", dim}, {s, st}}
 }
 
 // refusedRows say why there is no answer, and where in the query if that is
@@ -271,6 +261,22 @@ func (m *model) refusedRows(w, n int) []row {
 		}
 		for _, r := range wrap(m.th.outside(line), max(w-2, 10), st) {
 			rows = append(rows, plain(" ").join(r))
+		}
+	}
+	if e, ok := errors.AsType[*sources.RemoteError](l.err); ok && e.Kind != sources.RemoteQuery {
+		name, target := l.asked.Name, ""
+		if name == ownName {
+			name = ""
+		}
+		if s := m.live.state.Value(); s != nil {
+			target = s.Log.Target
+		}
+		if says, command := text.LogWayOn(name, target); command != "" {
+			for _, s := range []string{says, command} {
+				for _, r := range wrap(m.th.outside(s), max(w-2, 10), normal) {
+					rows = append(rows, plain(" ").join(r))
+				}
+			}
 		}
 	}
 	if line, before, ok := text.Mark(l.asked.q.Query, message); ok {

@@ -46,8 +46,12 @@ type (
 	}
 )
 
-// sayFor is how long a message stays on its line.
-const sayFor = 20 * time.Second
+const (
+	// sayFor is how long a message stays on its line.
+	sayFor = 20 * time.Second
+	// offFor is that of one that only says that a key did nothing.
+	offFor = 5 * time.Second
+)
 
 // message is the line at the bottom.
 type message struct {

@@ -189,8 +189,10 @@ func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 }
 
 // say puts text on the message line.
-func (m *model) say(st style, s string) {
-	m.message = message{text: s, style: st, until: m.now.Add(sayFor)}
+func (m *model) say(st style, s string) { m.sayFor(sayFor, st, s) }
+
+func (m *model) sayFor(d time.Duration, st style, s string) {
+	m.message = message{text: s, style: st, until: m.now.Add(d)}
 }
 
 // expire ends what had its time.

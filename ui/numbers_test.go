@@ -78,13 +78,13 @@ func TestOverLimit(t *testing.T) {
 	}{
 		{"over", 0.381, 0.02, func(m *model) sources.Over {
 			return sources.Over{State: sources.OverSince, Since: since(m, 25*time.Minute)}
-		}, "38.1%  over limit 2% since 03:47Z (25m)", ""},
-		{"at the limit", 0.02, 0.02, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "2.0%  limit 2%", "over"},
+		}, "38.1% 5m  over limit 2% since 03:47Z (25m)", ""},
+		{"at the limit", 0.02, 0.02, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "2.0% 5m  limit 2%", "over"},
 		{"under, and the history is behind", 0.01, 0.02, func(m *model) sources.Over {
 			return sources.Over{State: sources.OverSince, Since: since(m, time.Minute)}
-		}, "1.0%  limit 2%", "over"},
-		{"over just now", 0.03, 0.025, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "3.0%  over limit 2.5% ", "since"},
-		{"not known since when", 0.03, 0.02, func(*model) sources.Over { return sources.Over{} }, "3.0%  over limit 2% ", "since"},
+		}, "1.0% 5m  limit 2%", "over"},
+		{"over just now", 0.03, 0.025, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "3.0% 5m  over limit 2.5% ", "since"},
+		{"not known since when", 0.03, 0.02, func(*model) sources.Over { return sources.Over{} }, "3.0% 5m  over limit 2% ", "since"},
 		{"longer", 0.03, 0.02, func(*model) sources.Over { return sources.Over{State: sources.OverLonger} }, "over limit 2% for longer than 6h", "since"},
 		{"blind", 0.03, 0.02, func(m *model) sources.Over {
 			return sources.Over{State: sources.OverSince, Since: since(m, 8*time.Minute), Blind: true}
@@ -95,7 +95,7 @@ func TestOverLimit(t *testing.T) {
 		{"after a gap", 0.03, 0.02, func(m *model) sources.Over {
 			return sources.Over{State: sources.OverSince, Since: since(m, 8*time.Minute), Within: 4 * time.Minute}
 		}, "over limit 2% since 04:04Z or up to 4m before (8m31s+)", ""},
-		{"a limit of nothing", 0, 0, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "0.0%  limit 0%", "over"},
+		{"a limit of nothing", 0, 0, func(*model) sources.Over { return sources.Over{State: sources.OverNot} }, "0.0% 5m  limit 0%", "over"},
 	} {
 		inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
 			s := incidentState()
@@ -140,9 +140,9 @@ func TestOverLimitIsNotWhatWasShownUnderIt(t *testing.T) {
 			asked     bool
 		}{
 			{0.03, "over limit 2% since 04:06Z or before (6m", "", false},
-			{0.019, "1.9%  limit 2%", "over", true},
-			{0.03, "3.0%  over limit 2% ", "since", true},
-			{0.03, "3.0%  over limit 2% ", "since", false},
+			{0.019, "1.9% 5m  limit 2%", "over", true},
+			{0.03, "3.0% 5m  over limit 2% ", "since", true},
+			{0.03, "3.0% 5m  over limit 2% ", "since", false},
 		} {
 			l := show(c.ratio)
 			if asked := !m.ask.history.After(m.now); !strings.Contains(l, c.want) || c.not != "" && strings.Contains(l, c.not) || asked != c.asked {
@@ -165,7 +165,7 @@ func TestOldHistory(t *testing.T) {
 		k := incidentNumbers()
 		m.Update(metricsMsg{m.ask.epoch, k.Overview(context.Background(), ask(&m.live.metrics, time.Now()))})
 		l := lineOf(t, m, "FALLBACK")
-		if !strings.Contains(l, "38.1%  over limit 2% ") || strings.Contains(l, "since") || !strings.Contains(l, "30m ??") {
+		if !strings.Contains(l, "38.1% 5m  over limit 2% ") || strings.Contains(l, "since") || !strings.Contains(l, "30m ??") {
 			t.Errorf("%q", l)
 		}
 	})

@@ -172,11 +172,13 @@ func (m *model) users(d *data, now time.Time, w int) row {
 	}
 	age := row{feedAge(m, f, now)}.add(normal, " ")
 	var tries []row
+	failedWas, p95Was := said(failedThen), said(p95Then)
 	for _, parts := range [][]row{
 		{head, failedNow.join(failedThen), p95Now(output).join(p95Then), again},
-		{head, failedNow.join(failedThen), p95Now("p95 ").join(p95Then), again},
-		{head, failedNow.join(failedThen), p95Now(output).join(p95Then)},
-		{head, failedNow.join(failedThen), p95Now("p95 ").join(p95Then)},
+		{head, failedNow.join(failedWas), p95Now(output).join(p95Was), again},
+		{head, failedNow.join(failedWas), p95Now("p95 ").join(p95Was), again},
+		{head, failedNow.join(failedWas), p95Now(output).join(p95Was)},
+		{head, failedNow.join(failedWas), p95Now("p95 ").join(p95Was)},
 		{head, failedNow.join(failedThen), p95Now("p95 ")},
 		{head, failedNow, p95Now("p95 ")},
 		{head, failedNow},
@@ -185,7 +187,17 @@ func (m *model) users(d *data, now time.Time, w int) row {
 			tries = append(tries, spaced(gap, parts...))
 		}
 	}
-	return first(w-age.width()-1, tries...).apart(age, w, false, m.gl.cut)
+	bare := spaced(" ", append(row{{" USERS ", accent}}, head[1]), failedNow)
+	r := first(w-age.width()-2, append(tries, bare)...)
+	return r.apart(age, w, r.width() <= w-age.width()-1, m.gl.cut)
+}
+
+// said is r if it says a value, nil if only that there is none.
+func said(r row) row {
+	if len(r) == 3 && strings.Trim(r[1].text, "abcdefghijklmnopqrstuvwxyz.? ") == "" {
+		return nil
+	}
+	return r
 }
 
 // perSecond writes a rate with its unit, so that an age comes behind both.
@@ -289,6 +301,10 @@ func (m *model) who(d *data, now time.Time, w int) row {
 
 // changesTitle heads the changes, with what was lost.
 func (m *model) changesTitle(d *data, now time.Time, w int) row {
+	return m.changesHead(d, w).apart(row{feedAge(m, &d.events, now)}.add(accent, "   e").add(normal, ": all "), w, true, m.gl.cut)
+}
+
+func (m *model) changesHead(d *data, w int) row {
 	r := row{{" CHANGES AND TRIPS", accent}}
 	if w >= 60 {
 		r = r.add(normal, ", newest first")
@@ -296,7 +312,7 @@ func (m *model) changesTitle(d *data, now time.Time, w int) row {
 	if d.lost > 0 {
 		r = r.add(warn, "  "+text.Count(d.lost)+" were lost before they were seen")
 	}
-	return r.apart(row{feedAge(m, &d.events, now)}.add(accent, "   e").add(normal, ": all "), w, false, m.gl.cut)
+	return r
 }
 
 func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
@@ -375,7 +391,7 @@ func (m *model) decisionsTitle(d *data, now time.Time, w, n int) row {
 	if v := d.decisions.Value(); v != nil {
 		r = r.add(normal, ", newest "+strconv.Itoa(min(n, len(v.Decisions)))+" of "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
 	}
-	return r.apart(row{feedAge(m, &d.decisions, now)}.add(accent, "   d").add(normal, ": all "), w, false, m.gl.cut)
+	return r.apart(row{feedAge(m, &d.decisions, now)}.add(accent, "   d").add(normal, ": all "), w, true, m.gl.cut)
 }
 
 func (m *model) decisionsPanel(d *data, now time.Time, w, n int) []row {
@@ -412,15 +428,27 @@ func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
 	if w < wide {
 		taskWidth = 14
 	}
-	begin := row{{" " + text.Clock(v.Time, clock) + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {m.path(v, w-12-taskWidth-end.width()-2), normal}}
+	when := text.Clock(v.Time, clock)
+	room := w - len(when) - 3 - taskWidth - 1 - 1
+	path, ok := m.path(v, room-end.width())
+	// Who answered is worth more than how long it took.
+	for _, code := range []string{" " + strconv.Itoa(v.HTTPStatus), ""} {
+		if ok {
+			break
+		}
+		end = row{{code + " ", normal}, {status, st}, {" ", normal}}
+		path, ok = m.path(v, room-end.width())
+	}
+	begin := row{{" " + when + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {path, normal}}
 	return begin.apart(end, w, true, m.gl.cut)
 }
 
-// path is the way of a request in n columns if it can be said in so many.
-func (m *model) path(v *api.Decision, n int) string {
-	s := m.th.outside(text.Path(v))
+// path is the way of a request in n columns if it can be said in so many; its
+// last step, which says who answered, is cut last.
+func (m *model) path(v *api.Decision, n int) (s string, whole bool) {
+	s = m.th.outside(text.Path(v))
 	if width(s) <= n {
-		return s
+		return s, true
 	}
 	short := *v
 	name := func(s string) string {
@@ -437,7 +465,8 @@ func (m *model) path(v *api.Decision, n int) string {
 	for i := range short.Attempts {
 		short.Attempts[i].Provider = name(short.Attempts[i].Provider)
 	}
-	return m.th.outside(strings.ReplaceAll(text.Path(&short), " skipped: ", ": "))
+	s = m.th.outside(strings.ReplaceAll(text.Path(&short), " skipped: ", ": "))
+	return text.CutWay(s, n, m.gl.cut), width(s) <= n
 }
 
 // upstreamText is one upstream as text: for filters and copies.

@@ -47,11 +47,7 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 	var heads, sparks []row
 	if m.ask.metrics == nil {
 		// Nobody else measures it, or it is not known yet who does.
-		r := append(head.clip(), m.num(own, text.Percent, normal))
-		if s != nil {
-			r = r.add(dim, " (1m)")
-		}
-		heads = []row{r}
+		heads = []row{append(head.clip(), m.num(own, over("1m"), normal))}
 	} else {
 		heads = m.ratioHeads(d, now, head, own)
 		if n, _ := d.ratio(now); n.State != sources.Unknown {
@@ -63,7 +59,7 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 			}
 		}
 	}
-	rate := row{m.num(rps, perSecond(" req/s"), normal)}
+	rate := row{m.num(rps, perSecond(" req/s 1m"), normal)}
 	budget := m.budget(d, now)
 	var flight row
 	if s != nil && d.state.Whole(now).State == sources.Value {
@@ -97,7 +93,7 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 // ratioHeads is the ratio with its limit, in fewer and fewer words.
 func (m *model) ratioHeads(d *data, now time.Time, head row, own sources.Number) []row {
 	n, why := d.ratio(now)
-	r := append(head.clip(), m.num(n, text.Percent, normal))
+	r := append(head.clip(), m.num(n, over("5m"), normal))
 	if !asValue(n) {
 		// What the gateway itself counted is another number, over another time.
 		gateway := row{{"  (gateway's own, 1m: ", dim}, m.num(own, text.Percent, normal), {")", dim}}
@@ -123,13 +119,18 @@ func (m *model) ratioHeads(d *data, now time.Time, head row, own sources.Number)
 		st = warn
 	}
 	r[len(r)-1].style = st
-	over := r.add(normal, "  ").add(st, "over limit "+of)
+	above := r.add(normal, "  ").add(st, "over limit "+of)
 	long, short := m.since(d, now)
 	rows := []row{}
 	if long != "" {
-		rows = append(rows, over.add(normal, " "+long), over.add(normal, " "+short))
+		rows = append(rows, above.add(normal, " "+long), above.add(normal, " "+short))
 	}
-	return append(rows, over, r.add(st, " over "+of), r)
+	return append(rows, above, r.add(st, " over "+of), r)
+}
+
+// over writes a ratio with the time it is over.
+func over(window string) func(float64) string {
+	return func(v float64) string { return text.Percent(v) + " " + window }
 }
 
 // limit is the configured one; nil: there is none.
@@ -228,7 +229,12 @@ func (m *model) before(d *data, now time.Time, of func(*sources.Overview) source
 	if v := d.metrics.Value(); v != nil {
 		n = d.reading(of(v), now)
 	}
-	return row{{" (" + word + " ", dim}, m.num(n, format, normal), {")", dim}}
+	st := numberStyle(n, normal)
+	if n.Dim {
+		st = dim
+	}
+	n.Dim = false // how old Prometheus's samples are is said once, above
+	return row{{" (" + word + " ", dim}, {m.number(n, format), st}, {")", dim}}
 }
 
 // upstreamRatio and modelRatio are the ratio of one upstream's own requests,

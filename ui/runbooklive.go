@@ -119,7 +119,7 @@ func (l *live) value(name string) {
 			if whole.State != sources.Value && st == good {
 				st = dim
 			}
-			return []row{{{"next " + text.Next(u), st}}}
+			return []row{{{"next " + text.Next(u, l.d.clock(l.now)), st}}}
 		})
 	case runbooks.LiveStranded:
 		l.each(name, "nobody is stranded", s, func(u *api.Upstream) bool { return len(u.Stranded) > 0 }, func(u *api.Upstream) []row {

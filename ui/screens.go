@@ -106,7 +106,7 @@ func (m *model) listWindow(w, room int) []row {
 		es, total := m.changeRows()
 		shown, all = len(es), total
 		line = func(i int) row { return m.changeRow(es[i], d.clock(now), w-2) }
-		title = m.changesTitle(d, now, 0)
+		title = m.changesHead(d, w)
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.events, asked))
 		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
 	default:
@@ -256,7 +256,7 @@ func (m *model) detailBody(w int) []row {
 		share += ", UNSYNCED: in force here and not yet written down"
 	}
 	add("share", share, strong)
-	add("next step", text.Next(u), normal)
+	add("next step", text.Next(u, clock), normal)
 	if u.Undo != nil {
 		add("undo", "u puts "+percent(u.Undo.Share)+" back, for "+out(u.Undo.By)+" and "+text.Age(u.Undo.Until.Sub(clock))+" more", normal)
 	}
@@ -274,9 +274,13 @@ func (m *model) detailBody(w int) []row {
 		{"own traffic", f.Number(u.OwnRPS, now), text.Rate, " requests a second of which it is the primary"},
 		{"attempts", f.Number(u.RPS, now), text.Rate, " a second, " + strconv.Itoa(u.InFlight) + " in flight"},
 		{"failed", f.Number(u.ErrorRatio, now), text.Percent, " over the breaker's window"},
-		{"first output p95", f.Number(u.FirstOutputP95, now), text.Seconds, ""},
+		{"first output p95", f.Number(u.FirstOutputP95, now), text.Seconds, " of its streams, last minute"},
 	} {
 		s, st := m.numberIn(v.n, v.f)
+		if v.label == "first output p95" && v.n.State == sources.Idle {
+			p := m.p95(u, d, now)
+			s, st = p.text, p.style
+		}
 		add(v.label, s+v.unit, st)
 	}
 	rows = append(rows, m.ratioEntries(d, now, u, w)...)
@@ -446,7 +450,30 @@ func (m *model) helpBody(w int) []row {
 		rows = append(rows, entry("  "+m.number(l.n, text.Percent), l.word, w, numberStyle(l.n, normal))...)
 	}
 	rows = append(rows, entry("  (100%)", "a share as it was last known", w, warn)...)
-	return append(rows, m.sparkLegend(w)...)
+	rows = append(rows, m.sparkLegend(w)...)
+	rows = append(rows, nil, styled(accent, " what the columns and words say"))
+	for _, g := range glossary {
+		rows = append(rows, entry("  "+g.word, g.means, w, normal)...)
+	}
+	return rows
+}
+
+// glossary is what the screens say in one word.
+var glossary = []struct{ word, means string }{
+	{"UPSTREAM", "one provider endpoint in one region with one credential"},
+	{"BREAKER", "the worst of its buckets, which are its capabilities: CLOSED, OPEN, HALF (open for probes), RAMP; now"},
+	{"FOR", "how long all its buckets are closed, or how long not all are; + is at least"},
+	{"SHARE", "percent of its own traffic that it may get, as it was asked for; now"},
+	{"LIVE", "the part of its own traffic that it answered, over the last minute. Own traffic: requests of which it is the primary"},
+	{"REQ/S", "attempts a second at it, over the last 10 s; in USERS and FALLBACK requests a second, over the last minute"},
+	{"ERR", "the part of its attempts that failed, over the breaker's window"},
+	{"P95", "95 of 100 of its streams gave their first output within it, over the last minute; no streams: it answered, and nothing was a stream"},
+	{"FALLBACK", "the part of all requests for which another than the primary was asked, over the time behind it"},
+	{"stranded", "requests of its own traffic that no other candidate may take: outside its share they get no answer"},
+	{"spare", "an upstream that is primary of nothing: it takes what others leave"},
+	{"ramp", "a bucket that came back admits 1, 2, 4, … at once: a recovering provider is cold"},
+	{"overflow", "a request outside a share that its upstream answered all the same, because nobody else could"},
+	{"...", "behind LIVE: a share was given and the traffic is settling, for so long"},
 }
 
 // covered is the screen that `?` was opened over.

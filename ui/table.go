@@ -60,8 +60,18 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 	c.rps = m.num(f.Number(u.RPS, now), text.Rate, normal)
 	e := f.Number(u.ErrorRatio, now)
 	c.err = m.num(e, text.Percent, hurt(e))
-	c.p95 = m.num(f.Number(u.FirstOutputP95, now), text.Seconds, normal)
+	c.p95 = m.p95(u, d, now)
 	return c
+}
+
+// p95 is the first output of an upstream's streams: one that answers, and
+// streams nothing, is not idle.
+func (m *model) p95(u *api.Upstream, d *data, now time.Time) span {
+	n := d.state.Number(u.FirstOutputP95, now)
+	if n.State == sources.Idle && hasTraffic(d.state.Number(u.RPS, now)) {
+		return span{text.NoStreams, dim}
+	}
+	return m.num(n, text.Seconds, normal)
 }
 
 // column is one of the table: its head, how it is read, and its width.

@@ -76,6 +76,24 @@ func Breaker(b *api.Breaker, now time.Time) string {
 	return s
 }
 
+// ForcedOpen says who forced a bucket of u open, until when and how it ends
+// before; empty if none is.
+func ForcedOpen(u *api.Upstream, now time.Time) string {
+	for i := range u.Breakers {
+		b := &u.Breakers[i]
+		if b.Forced != open {
+			continue
+		}
+		until := b.ForcedUntil.UTC()
+		at := until.Format("15:04Z")
+		if !now.IsZero() && until.Sub(now) > 12*time.Hour {
+			at = until.Format("01-02 15:04Z")
+		}
+		return Visible("forced open by " + b.ForcedBy + " until " + at + ": failback breaker " + u.Name + ":" + b.Capability + " auto")
+	}
+	return ""
+}
+
 // BreakerShort is Breaker in at most ten characters or so.
 func BreakerShort(b *api.Breaker, now time.Time) string {
 	switch {

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"failback/gateway/operator/api"
 )
 
@@ -150,7 +152,8 @@ func Path(d *api.Decision) string {
 		attempted[d.Attempts[i].Provider] = true
 	}
 	next := 0
-	for i := range d.Candidates {
+	answered := func() bool { return next == len(d.Attempts) && next > 0 && d.Attempts[next-1].Class == "ok" }
+	for i := 0; i < len(d.Candidates) && !answered(); i++ {
 		c := &d.Candidates[i]
 		switch {
 		case attempted[c.Provider]:
@@ -175,6 +178,17 @@ func Path(d *api.Decision) string {
 		step(d.Reason)
 	}
 	return Visible(b.String())
+}
+
+// CutWay is a way of a request, or a line that ends with one, in n columns with
+// its last step whole, as far as that has room: it says who answered. What came
+// before is cut, and marked.
+func CutWay(s string, n int, mark string) string {
+	i := strings.LastIndex(s, " > ")
+	if ansi.StringWidth(s) <= n || i < 0 || ansi.StringWidth(s[i:]) > n*2/3 {
+		return s
+	}
+	return ansi.Truncate(s[:i], n-ansi.StringWidth(s[i:]), mark) + s[i:]
 }
 
 // Milliseconds writes a duration given in milliseconds; nil is "none".

@@ -112,6 +112,17 @@ func Number(n api.Number, format func(float64) string) string {
 	return "??"
 }
 
+// NoStreams is said of first output where there were answers and no streams.
+const NoStreams = "no streams"
+
+// FirstOutput writes the first output p95 of an upstream.
+func FirstOutput(u *api.Upstream) string {
+	if u.FirstOutputP95.State == api.StateIdle && u.RPS.State == api.StateValue && u.RPS.Value > 0 {
+		return NoStreams
+	}
+	return Number(u.FirstOutputP95, Seconds)
+}
+
 // Live writes the part of its own traffic that an upstream answered: spare if
 // it is primary of nothing.
 func Live(u *api.Upstream) string {

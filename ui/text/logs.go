@@ -51,6 +51,9 @@ func LogNotes(a *sources.LogAnswer) []string {
 		}
 		notes = append(notes, "first "+strconv.Itoa(len(a.Rows))+" only, the "+end+": there are more in "+over)
 	}
+	if s := between(a.Query); s != "" {
+		notes = append(notes, s)
+	}
 	if a.Unparsed > 0 {
 		notes = append(notes, Count(uint64(a.Unparsed))+" lines could not be parsed and are not in it")
 	}
@@ -127,7 +130,11 @@ func LogTable(a *sources.LogAnswer) (header []string, rows [][]string) {
 	for _, p := range points {
 		var row []string
 		if times {
-			row = append(row, p.At.UTC().Format(logTime))
+			at := p.At
+			if end := a.Query.End; !end.IsZero() && at.After(end) {
+				at = end // of a step that has begun: nothing is newer than the question
+			}
+			row = append(row, at.UTC().Format(logTime))
 		}
 		labels := a.Series[p.series].Labels
 		if apart {

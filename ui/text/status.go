@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"failback/gateway/operator/api"
 )
 
@@ -95,20 +97,23 @@ func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 		}
 		rows[i] = []string{
 			u.Name, breaker, since, share, Live(u),
-			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), Number(u.FirstOutputP95, Seconds),
-			strconv.FormatUint(u.Revision, 10), Next(u),
+			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), FirstOutput(u),
+			strconv.FormatUint(u.Revision, 10), Next(u, now),
 		}
 	}
 	return Table([]string{"UPSTREAM", "BREAKER", "FOR", ">SHARE", ">LIVE", ">REQ/S", ">ERR", ">P95", ">REV", "NEXT STEP"}, rows)
 }
 
-// Next writes the next step up of u, or why it may not be taken.
-func Next(u *api.Upstream) string {
+// Next writes the next step up of u, or why it may not be taken, now being the
+// gateway's clock.
+func Next(u *api.Upstream, now time.Time) string {
 	switch {
 	case u.NextStep.Share == 0 && u.Share >= 100:
 		return "none, it has all"
 	case u.NextStep.Share == 0:
 		return "none"
+	case ForcedOpen(u, now) != "":
+		return strconv.Itoa(u.NextStep.Share) + "% not now: " + ForcedOpen(u, now)
 	case u.NextStep.BlockedBy != "":
 		return strconv.Itoa(u.NextStep.Share) + "% not now: " + Visible(u.NextStep.BlockedBy)
 	}
@@ -130,21 +135,42 @@ func orNone(s string) string {
 	return Visible(s)
 }
 
-// Decisions writes decisions as `failback decisions` prints them, newest first.
+// decisionsWidth is how wide the text of decisions is at most, idWidth an id in
+// it.
+const (
+	decisionsWidth = 120
+	idWidth        = 40
+)
+
+// Decisions writes decisions as `failback decisions` prints them, newest first:
+// each in a row, and below it its model, reason and way.
 func Decisions(d *api.Decisions) string {
 	var b strings.Builder
 	if len(d.Decisions) == 0 {
 		b.WriteString("no decisions match\n")
 	} else {
 		rows := make([][]string, len(d.Decisions))
+		ids := 0
+		for i := range d.Decisions {
+			ids = min(max(ids, Width(d.Decisions[i].RequestID), 7), idWidth)
+		}
+		// What is left beside the other columns, which have at most so much.
+		task := max(decisionsWidth-24-ids-18-4-7-6-12, 8)
 		for i := range d.Decisions {
 			v := &d.Decisions[i]
 			rows[i] = []string{
-				v.Time.UTC().Format("2006-01-02T15:04:05.000Z"), v.RequestID, v.TaskType, v.Model, v.WorkflowStatus, v.Route,
-				orDash(v.SelectedProvider), v.Reason, strconv.Itoa(v.HTTPStatus), Milliseconds(v.FirstOutputMS), Seconds(v.DurationMS / 1000), Path(v),
+				v.Time.UTC().Format("2006-01-02T15:04:05.000Z"), ansi.Truncate(Visible(v.RequestID), idWidth, "~"), ansi.Truncate(Visible(v.TaskType), task, "~"), v.WorkflowStatus,
+				strconv.Itoa(v.HTTPStatus), Milliseconds(v.FirstOutputMS), Seconds(v.DurationMS / 1000),
 			}
 		}
-		b.WriteString(Table([]string{"TIME", "REQUEST", "TASK", "MODEL", "STATUS", "ROUTE", "PROVIDER", "REASON", ">HTTP", ">1ST OUT", ">TOOK", "PATH"}, rows))
+		lines := strings.SplitAfter(Table([]string{"TIME", "REQUEST", "TASK", "STATUS", ">HTTP", ">1ST OUT", ">TOOK"}, rows), "\n")
+		b.WriteString(lines[0])
+		for i := range d.Decisions {
+			v := &d.Decisions[i]
+			b.WriteString(lines[i+1])
+			way := orDash(Visible(v.Model)) + ", route " + orDash(Visible(v.Route)) + ", " + orDash(Visible(v.Reason)) + ": " + Path(v)
+			b.WriteString("    " + ansi.Truncate(CutWay(way, decisionsWidth-4, "~"), decisionsWidth-4, "~") + "\n")
+		}
 	}
 	fmt.Fprintf(&b, "%d shown of %s since start, %s in the last minute\n", len(d.Decisions), Count(d.Total), Count(uint64(max(d.PerMinute, 0))))
 	return b.String()
@@ -166,7 +192,7 @@ func Result(r *api.Result) string {
 		b.WriteString("it is in force, and not in the audit file yet: the file cannot be written now\n")
 	}
 	if u := r.Upstream; u != nil {
-		fmt.Fprintf(&b, "%s share %d%%, revision %d, next step %s\n", Visible(u.Name), u.Share, u.Revision, Next(u))
+		fmt.Fprintf(&b, "%s share %d%%, revision %d, next step %s\n", Visible(u.Name), u.Share, u.Revision, Next(u, time.Time{}))
 		if u.Unsynced {
 			b.WriteString("UNSYNCED: in force in this gateway, not yet written down\n")
 		}
