@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"sources/embedded":         {"gateway/operator/api", "sources/embedded/logs", "sources/embedded/metrics"},
 	"sources/embedded/gate":    {},
 	"sources/embedded/logs":    {"gateway/operator/api", "sources/embedded/gate", "sources/logql"},
-	"sources/embedded/metrics": {"gateway/operator/api", "sources/embedded/gate"},
+	"sources/embedded/metrics": {"gateway/operator/api", "sources/embedded/gate", "sources/pattern"},
 	"runbooks":                 {"gateway/operator/api"},
 	"ui":                       {"gateway/operator/api", "runbooks", "sources", "ui/text"},
 	"ui/text":                  {"gateway/operator/api", "sources"},
