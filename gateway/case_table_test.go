@@ -268,7 +268,7 @@ func (w *scene) recorded(p path, g *got, want fate) {
 	w.Helper()
 	d := w.last()
 	attempts := len(d.Attempts)
-	if n := w.counted("A") + w.counted("B") + w.counted("C"); n != attempts || w.up["C"].asked() != 0 || len(w.decisions()) != 1 {
+	if n := int(w.gw.Counted("ai_model_attempts_total", nil)); n != attempts || w.up["C"].asked() != 0 || len(w.decisions()) != 1 {
 		w.Errorf("%d attempts, counted are %d, %d decisions", attempts, n, len(w.decisions()))
 	}
 	provider := d.SelectedProvider
