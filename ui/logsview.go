@@ -240,7 +240,7 @@ func (m *model) logRow(r *logRow, w int) row {
 	}
 	s := m.th.outside(r.text)
 	if r.decides {
-		s = text.CutWay(s, w-len(form)-2, m.gl.cut)
+		s = fitDecision(s, w-len(form)-2, m.gl.cut)
 	}
 	return row{{r.at.Format(form) + "  ", dim}, {s, st}}
 }

@@ -119,8 +119,15 @@ func TestRowsKeepWhoAnswered(t *testing.T) {
 			t.Error(got)
 		}
 		r := logRow{at: m.now, text: "req-0123456789abcdef policy_question degraded_completed upstream_degraded: anthropic-us-east-1 skipped: upstream_degraded > vertex-us-central1 ok", decides: true}
-		if got := m.logRow(&r, 77).fit(77, "~").text(); !strings.HasSuffix(got, "> vertex-us-central1 ok") || !strings.Contains(got, "req-0123456789abcdef") {
-			t.Error(got)
+		for w, want := range map[int]string{
+			160: "req-0123456789abcdef policy_question degraded_completed upstream_degraded: anthropic-us-east-1 skipped: upstream_degraded > vertex-us-central1 ok",
+			110: "req-0123456789abcdef policy_question degraded_completed upstream_degra… > vertex-us-central1 ok",
+			60:  "req-0123456789abcdef… > vertex-us-central1 ok",
+			77:  "req~ef policy_question degraded_completed > vertex-~ntral1 ok",
+		} {
+			if got := m.logRow(&r, w).text()[len("04:12:31.000Z  "):]; got != want {
+				t.Errorf("%d: %q, want %q", w, got, want)
+			}
 		}
 	})
 }
