@@ -82,6 +82,9 @@ func (a *answer) Begin(status int, h http.Header, d *decision.Decision) error {
 	wire.ReturnHeaders(a.w.Header(), h, d.Route == decision.RouteFallback)
 	if d.Stream {
 		streamHeaders(a.w.Header())
+	} else if n := h["Content-Length"]; len(n) == 1 {
+		// Known before, the end of the answer needs no write of its own.
+		a.w.Header()["Content-Length"] = n[:1:1]
 	}
 	routeHeaders(a.w.Header(), "", d)
 	a.head(status)
