@@ -103,8 +103,8 @@ func TestBytesAreRelayed(t *testing.T) {
 			for _, length := range []int64{int64(len(body)), -1} {
 				resp, answer := postLength(t, base+ep.ClientPath(), body, length)
 				_, path, _, got := m.saw()
-				if resp.StatusCode != 200 || answer != wholeAnswer(ep) {
-					t.Errorf("%s, %s: %d %q", ep, c.what, resp.StatusCode, answer)
+				if resp.StatusCode != 200 || answer != wholeAnswer(ep) || resp.ContentLength != int64(len(answer)) {
+					t.Errorf("%s, %s: %d %q, announced as %d bytes", ep, c.what, resp.StatusCode, answer, resp.ContentLength)
 				}
 				if want := c.before + c.want + c.after; !bytes.Equal(got, []byte(want)) {
 					t.Errorf("%s, %s: the upstream got %d bytes, want %d", ep, c.what, len(got), len(want))
