@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,8 @@ type Router struct {
 // the caller to render from End. It blocks until the request is over, and
 // holds no permit, slot or goroutine afterwards.
 func (r *Router) Route(ctx context.Context, plan *Plan, q *Request, d *decision.Decision, out Answer) (end End) {
-	run := &run{router: r, plan: plan, q: q, d: d, out: out, ctx: ctx}
+	run := runs.Get().(*run)
+	run.router, run.plan, run.q, run.d, run.out, run.ctx = r, plan, q, d, out, ctx
 	defer func() {
 		p := recover()
 		run.giveBack(0)
@@ -49,6 +51,9 @@ func (r *Router) Route(ctx context.Context, plan *Plan, q *Request, d *decision.
 			end = run.stop()
 		}
 		run.seal()
+		if p == nil {
+			run.recycle()
+		}
 	}()
 	run.prepare()
 	for {
@@ -69,6 +74,16 @@ func (r *Router) alarm(detail string) {
 	if r.Alarm != nil {
 		r.Alarm(detail)
 	}
+}
+
+// runs are kept for reuse: one is more than a kilobyte. All in it are zero.
+var runs = sync.Pool{New: func() any { return new(run) }}
+
+// recycle gives back a run that is over: nothing that it granted is out any more,
+// and nobody else knows it.
+func (r *run) recycle() {
+	*r = run{}
+	runs.Put(r)
 }
 
 // run is one request on its way.

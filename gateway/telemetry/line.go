@@ -28,6 +28,16 @@ const (
 // Line renders a decision as the log and the operator API show it.
 func Line(d *decision.Decision, m Meta) api.Decision {
 	l := api.Decision{
+		Candidates: make([]api.DecisionCandidate, 0, len(d.Candidates)),
+		Attempts:   make([]api.DecisionAttempt, 0, len(d.Attempts)),
+	}
+	render(&l, d, m)
+	return l
+}
+
+// render makes l the line of d. The memory of l's lists is used again.
+func render(l *api.Decision, d *decision.Decision, m Meta) {
+	*l = api.Decision{
 		Event:               string(decision.KindDecision),
 		Time:                d.Time,
 		RequestID:           cut(d.RequestID, idRoom),
@@ -50,8 +60,8 @@ func Line(d *decision.Decision, m Meta) api.Decision {
 		WorkflowStatus:      string(d.Status),
 		Reason:              string(d.Reason),
 		FailedProvider:      d.Failed,
-		Candidates:          make([]api.DecisionCandidate, len(d.Candidates)),
-		Attempts:            make([]api.DecisionAttempt, len(d.Attempts)),
+		Candidates:          l.Candidates[:0],
+		Attempts:            l.Attempts[:0],
 		FirstOutputMS:       msIf(d.FirstOutput, d.HasFirstOutput),
 		DurationMS:          ms(d.Duration),
 		RemainingDeadlineMS: ms(d.RemainingDeadline),
@@ -61,22 +71,22 @@ func Line(d *decision.Decision, m Meta) api.Decision {
 		ServiceVersion:      m.Version,
 		Instance:            m.Instance,
 	}
-	for i, c := range d.Candidates {
-		l.Candidates[i] = api.DecisionCandidate{
+	for _, c := range d.Candidates {
+		l.Candidates = append(l.Candidates, api.DecisionCandidate{
 			Provider: c.Provider, Model: c.Model, Weight: finite(c.Weight), Share: c.Share, Skipped: string(c.Skipped),
-		}
+		})
 	}
-	for i, a := range d.Attempts {
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
 		o := &a.Outcome
-		l.Attempts[i] = api.DecisionAttempt{
+		l.Attempts = append(l.Attempts, api.DecisionAttempt{
 			Provider: a.Provider, Region: a.Region, Capability: string(a.Capability),
 			Class: string(o.Class), Status: o.Status,
 			FirstOutputMS: msIf(o.FirstOutput, o.HasFirstOutput), DurationMS: ms(o.Duration),
 			UpstreamRequestID: cut(o.UpstreamRequestID, idRoom),
 			Code:              cut(o.Code, codeRoom), Detail: cut(o.Detail, detailRoom),
-		}
+		})
 	}
-	return l
 }
 
 // EventLine renders an event as the log and the operator API show it. Its Seq

@@ -75,9 +75,10 @@ type Log struct {
 	// What follows belongs to the writer.
 
 	sink  sink
-	buf   []byte // whole lines that the sink has not taken whole
-	taken int    // bytes of the first of them that it has
-	lines int    // in buf
+	buf   []byte       // whole lines that the sink has not taken whole
+	taken int          // bytes of the first of them that it has
+	lines int          // in buf
+	line  api.Decision // that is being rendered
 }
 
 // item is a line to come: a decision or an event.
@@ -326,9 +327,9 @@ func (l *Log) gather(force *bool) bool {
 
 func (l *Log) add(it item) {
 	if it.d != nil {
-		line := Line(it.d, l.meta)
-		line.Sample = it.sample
-		l.buf = appendDecision(l.buf, &line)
+		render(&l.line, it.d, l.meta)
+		l.line.Sample = it.sample
+		l.buf = appendDecision(l.buf, &l.line)
 	} else {
 		l.buf = appendEvent(l.buf, *it.e, l.meta)
 	}
