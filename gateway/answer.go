@@ -160,7 +160,9 @@ func (a *answer) fail(end router.End, f wire.Failure, d *decision.Decision) (abo
 // head requires mu.
 func (a *answer) head(status int) {
 	a.status = status
-	a.w.Header().Set("X-Request-Id", a.id)
+	if h := a.w.Header(); h["X-Request-Id"] == nil {
+		h.Set("X-Request-Id", a.id) // setting it again would make the header's map grow
+	}
 	a.w.WriteHeader(status)
 }
 

@@ -20,7 +20,8 @@ type splice struct {
 	parts  [3][]byte
 	left   int64
 	closed bool
-	name   [64]byte // where the model's name stands, if it fits
+	name   [64]byte  // where the model's name stands, if it fits
+	vector [4][]byte // what sendTo gives away; it stands here to need no memory of its own
 }
 
 // set makes s the body with model instead of what is in [start,end). Without
@@ -70,16 +71,16 @@ func (s *splice) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// sendTo gives at most limit bytes of what is left to send, all at once, and
-// says how many of them went out. Close waits until that is over, which closing
-// the connection brings about.
+// sendTo gives at most limit bytes of what is left to send, all at once behind
+// an empty first part that send may fill, and says how many of them went out.
+// Close waits until that is over, which closing the connection brings about.
 func (s *splice) sendTo(send func(net.Buffers) (int64, error), limit int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, errBodyClosed
 	}
-	parts, room := make(net.Buffers, 0, len(s.parts)+1), limit
+	parts, room := net.Buffers(s.vector[:1]), limit
 	for _, p := range s.parts {
 		if p = p[:min(int64(len(p)), room)]; len(p) > 0 {
 			parts = append(parts, p)

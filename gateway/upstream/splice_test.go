@@ -61,7 +61,7 @@ func TestSpliceSendsWithoutACopy(t *testing.T) {
 		t.Fatal("handed over before the end")
 	}
 	broken := errors.New("broken")
-	if n, err := s.sendTo(func(parts net.Buffers) (int64, error) { w.Write(parts[0][:1]); return 1, broken }, 1<<20); n != 1 || err != broken {
+	if n, err := s.sendTo(func(parts net.Buffers) (int64, error) { w.Write(parts[1][:1]); return 1, broken }, 1<<20); n != 1 || err != broken {
 		t.Fatal(n, err)
 	}
 	if n, err := s.sendTo(send, 1<<20); n != size-106 || err != nil {

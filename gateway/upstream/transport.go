@@ -172,17 +172,19 @@ func (c *conn) send(p []byte) (int, error) {
 		c.out.Add(int64(n))
 		return n, err
 	}
-	n, err := c.sendAll(net.Buffers{p})
+	n, err := c.sendAll(net.Buffers{nil, p})
 	return int(n), err
 }
 
-// sendAll writes what is held back and then parts, and says how much of parts
-// went out.
+// sendAll writes parts, of which the first is empty, with what is held back
+// before them, and says how much of parts went out.
 func (c *conn) sendAll(parts net.Buffers) (int64, error) {
 	held := int64(len(c.held))
 	if held > 0 {
-		parts = append(net.Buffers{c.held}, parts...)
+		parts[0] = c.held
 		c.held = c.held[:0]
+	} else {
+		parts = parts[1:]
 	}
 	n, err := parts.WriteTo(c.Conn)
 	c.out.Add(n)
