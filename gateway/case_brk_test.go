@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,21 +117,25 @@ func TestBRK02(t *testing.T) {
 func TestBRK03(t *testing.T) {
 	for _, way := range callings {
 		for _, probes := range []int{1, 3} {
+			if probes > 1 && way.path != chatPath {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%d", way.name, probes), func(t *testing.T) {
 				s := setting{dialect: way.dialect, more: fmt.Sprintf("breaker: {probes: %d}\nunary_attempt: {floor: 10s}\nfirst_output: {ceiling: 10s}\n", probes)}
 				inScene(t, s, func(w *scene) {
 					w.opens(way.path, way.body, "A:"+capability(way.stream))
 					var at atOnce
 					w.up["A"].plays(at.counts((*exchange).hang))
-					before, slow := w.up["A"].asked(), 0
+					before := w.up["A"].asked()
+					var slow atomic.Int64
 					var waves []*sync.WaitGroup
-					for range 20 {
+					for range 12 { // seconds: a probe hangs for 10
 						waves = append(waves, w.crowd(100, way.path, way.body, func(g *got) {
 							if served(g) != "200 B degraded_completed" {
 								w.Errorf("%s: %s", served(g), g.body)
 							}
 							if g.took > 0 {
-								slow++
+								slow.Add(1)
 							}
 						}))
 						time.Sleep(time.Second)
@@ -138,9 +143,9 @@ func TestBRK03(t *testing.T) {
 					for _, wave := range waves {
 						wave.Wait()
 					}
-					// A probe takes 10 s, and the next is at least 15 s after it.
-					if n := w.up["A"].asked() - before; at.most != probes || n != probes || slow != probes {
-						w.Errorf("%d at a time, %d probes, %d slow requests", at.most, n, slow)
+					// The next probe is at least 15 s after it.
+					if n := w.up["A"].asked() - before; at.most != probes || n != probes || slow.Load() != int64(probes) {
+						w.Errorf("%d at a time, %d probes, %d slow requests", at.most, n, slow.Load())
 					}
 				})
 			})

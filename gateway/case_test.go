@@ -541,9 +541,11 @@ func (w *scene) asked() string {
 	return strings.Join(s, " ")
 }
 
-// bucket is a breaker's state.
+// bucket is a breaker's state once everybody waits: an answer reaches its client
+// before the bucket hears of it.
 func (w *scene) bucket(name string) api.Breaker {
 	w.Helper()
+	synctest.Wait()
 	for _, u := range w.gw.OperatorState().Upstreams {
 		for _, b := range u.Breakers {
 			if b.Bucket == name {
