@@ -140,12 +140,33 @@ func appendField(b []byte, key, value string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
+// itself says of a byte that a string has it as it is.
+var itself = func() (t [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
+	i := 0
+	for i < len(s) && itself[s[i]] {
+		i++
+	}
+	if i < len(s) {
+		return appendUnusual(b, s, i)
+	}
+	return append(append(b, s...), '"')
+}
+
+// appendUnusual appends a string, and the quote that ends it, of which the
+// bytes before i need no look.
+func appendUnusual(b []byte, s string, i int) []byte {
 	start := 0
-	for i := 0; i < len(s); {
+	for i < len(s) {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < 0x7f {
+		if itself[c] {
 			i++
 			continue
 		}
@@ -203,6 +224,12 @@ func appendMaybe(b []byte, f *float64) []byte {
 
 // appendFloat writes f as encoding/json does; f is finite.
 func appendFloat(b []byte, f float64) []byte {
+	// Times are whole microseconds in milliseconds. Up to 15 digits, thousandths
+	// are told from each other, so that the shortest number that means f is the
+	// one it was made from.
+	if n := math.Round(f * 1000); n >= 0 && n < 1e15 && n/1000 == f && !math.Signbit(f) {
+		return appendThousandths(b, uint64(n))
+	}
 	abs := math.Abs(f)
 	if abs == 0 || abs >= 1e-6 && abs < 1e21 {
 		return strconv.AppendFloat(b, f, 'f', -1, 64)
@@ -212,6 +239,20 @@ func appendFloat(b []byte, f float64) []byte {
 	if n := len(b); n >= 4 && b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' {
 		b[n-2] = b[n-1]
 		b = b[:n-1]
+	}
+	return b
+}
+
+// appendThousandths writes n/1000 without zeros at the end.
+func appendThousandths(b []byte, n uint64) []byte {
+	b = strconv.AppendUint(b, n/1000, 10)
+	part := n % 1000
+	if part == 0 {
+		return b
+	}
+	b = append(b, '.', byte('0'+part/100), byte('0'+part/10%10), byte('0'+part%10))
+	for b[len(b)-1] == '0' {
+		b = b[:len(b)-1]
 	}
 	return b
 }

@@ -209,3 +209,31 @@ func BenchmarkLine(b *testing.B) {
 		}
 	})
 }
+
+// Numbers are written as encoding/json does it, those of whole thousandths too.
+func TestFloatsAsJSON(t *testing.T) {
+	check := func(f float64) {
+		t.Helper()
+		if math.IsInf(f, 0) {
+			return
+		}
+		want, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(appendFloat(nil, f)); got != string(want) {
+			t.Errorf("%v is written %s, want %s", f, got, want)
+		}
+	}
+	for _, f := range []float64{0, math.Copysign(0, -1), 0.001, 0.01, 0.1, 1, 10, 0.0005, 0.0015, 999.999, 1000, 1e11 + 0.001, 1e12 - 0.001, 1e12, 1e15, 1e20, 1e21, -0.5, -1, 1e-7, 0.1 + 0.2, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		check(f)
+		check(math.Nextafter(f, math.Inf(1)))
+		check(math.Nextafter(f, 0))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		check(float64(random.Int64N(1e15)) / 1000)
+		check(float64(random.Int64N(1e9)) / 1000)
+		check(random.Float64() * 1e6)
+	}
+}
