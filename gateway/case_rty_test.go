@@ -125,7 +125,8 @@ func TestRTY04(t *testing.T) {
 		}, "A3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			alongPaths(t, anyPath, setting{names: c.names, more: c.more}, func(w *scene, p path) {
+			half := func(p path) bool { return p.secure == (c.names == nil) }
+			alongPaths(t, half, setting{names: c.names, more: c.more}, func(w *scene, p path) {
 				for _, a := range w.up {
 					a.plays(c.play)
 				}
@@ -170,7 +171,8 @@ func TestRTY05(t *testing.T) {
 		for _, credential := range []string{"fail", "switch"} {
 			t.Run(fmt.Sprintf("%d attempts/%s", attempts, credential), func(t *testing.T) {
 				more := fmt.Sprintf("retry: {attempts: %d}\nerrors: {credential: %s}\n", attempts, credential)
-				alongPaths(t, anyPath, setting{names: []string{"A"}, upstreams: keys, more: more}, func(w *scene, p path) {
+				half := func(p path) bool { return p.secure == (credential == "fail") }
+				alongPaths(t, half, setting{names: []string{"A"}, upstreams: keys, more: more}, func(w *scene, p path) {
 					budget := w.gw.OperatorState().RetryBudget.Available
 					w.up["A"].plays(func(e *exchange) {
 						switch key(e) {
@@ -203,7 +205,7 @@ func TestRTY05(t *testing.T) {
 					}
 				})
 				for _, code := range []int{401, 403} {
-					alongPaths(t, anyPath, setting{names: []string{"A"}, upstreams: keys, more: more}, func(w *scene, p path) {
+					alongPaths(t, half, setting{names: []string{"A"}, upstreams: keys, more: more}, func(w *scene, p path) {
 						w.up["A"].plays(status(code, `{"error":{"message":"`+canary+`"}}`))
 						g := w.ask(p)
 						w.failed(p, g, 502)
@@ -470,7 +472,9 @@ func TestRTY12(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			some := func(p path) bool { return p.ep == wire.ChatCompletions || p.ep == wire.Messages }
+			some := func(p path) bool {
+				return p.ep == wire.ChatCompletions && !p.secure || p.ep == wire.Messages && p.secure
+			}
 			alongPaths(t, some, setting{more: more}, func(w *scene, p path) {
 				w.up["A"].plays(c.play(p))
 				times := 5
@@ -507,7 +511,7 @@ func TestRTY13(t *testing.T) {
 		"GOAWAY, then closed": func(e *h2exchange) { e.goAway(e.id - 2); e.cut() },
 	} {
 		for _, size := range []int{1 << 10, 20 << 20} {
-			want, calls := anyPath, 30
+			want, calls := func(p path) bool { return p.secure == (name == "GOAWAY") }, 30
 			if size > 1<<20 {
 				want, calls = func(p path) bool { return p == path{ep: wire.ChatCompletions, stream: name == "GOAWAY"} }, 3
 			}
