@@ -18,16 +18,24 @@ import (
 )
 
 // BenchmarkProxied is one whole proxied request, through the gateway with all
-// checks on and through a bare httputil.ReverseProxy, on the same stub.
+// checks on and through a bare httputil.ReverseProxy, on the same stub. Memory
+// and allocations are those of client and stub too.
 func BenchmarkProxied(b *testing.B) {
-	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
-		stub := httptest.NewServer(chatStub(size))
+	for _, load := range []struct {
+		name, stream string
+		size         int
+	}{{"1KB", "", 1 << 10}, {"100KB", "", 100 << 10}, {"1024KB", "", 1 << 20}, {"stream", `,"stream":true`, 1 << 10}} {
+		answer := chatStub(load.size)
+		if load.stream != "" {
+			answer = streamStub
+		}
+		stub := httptest.NewServer(answer)
 		defer stub.Close()
-		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"max_tokens":16}`, strings.Repeat("hello ", size/6))
-		b.Run(fmt.Sprintf("failback/%dKB", size>>10), func(b *testing.B) {
+		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"max_tokens":16%s}`, strings.Repeat("hello ", load.size/6), load.stream)
+		b.Run("failback/"+load.name, func(b *testing.B) {
 			benchClient(b, startGateway(b, stub.URL)+"/v1/chat/completions", body)
 		})
-		b.Run(fmt.Sprintf("ReverseProxy/%dKB", size>>10), func(b *testing.B) {
+		b.Run("ReverseProxy/"+load.name, func(b *testing.B) {
 			to, err := url.Parse(stub.URL)
 			if err != nil {
 				b.Fatal(err)
@@ -56,6 +64,17 @@ func chatStub(size int) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
 	}
+}
+
+// streamStub answers with 60 frames, each flushed by itself.
+func streamStub(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	for range 59 {
+		_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word \"},\"finish_reason\":null}]}\n\n")
+		_ = http.NewResponseController(w).Flush()
+	}
+	_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
 func benchClient(b *testing.B, target, body string) {

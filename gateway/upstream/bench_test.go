@@ -119,6 +119,39 @@ func BenchmarkAttempt(b *testing.B) {
 	}
 }
 
+// BenchmarkRelay is one frame of a stream on its way from the socket to the
+// client: read, cut, judged and written. Each arrives in a chunk of its own,
+// many of them at once.
+func BenchmarkRelay(b *testing.B) {
+	const frames = 2000
+	all := []string{role}
+	for i := range frames - 3 {
+		all = append(all, delta(fmt.Sprint("word", i)))
+	}
+	s := quietly(b, streams(append(all, finish, doneMark)...))
+	u := to(b, s, nil)
+	body := bodyOf(100)
+	left, got := 0, 0
+	b.ReportAllocs()
+	before := cpu()
+	for b.Loop() {
+		if left--; left > 0 {
+			continue // of the stream that was relayed
+		}
+		left = frames
+		k, _ := u.PickKey(0)
+		o := u.Attempt(context.Background(), &Call{
+			Endpoint: wire.ChatCompletions, Header: benchHeader, Body: body, Stream: true, Key: k,
+			Begin: func(int, http.Header) error { return nil },
+			Write: func(p []byte) error { got += len(p); return nil },
+		})
+		if o.Class != decision.OK || got == 0 {
+			b.Fatalf("%+v", o)
+		}
+	}
+	b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
+}
+
 func measure(b *testing.B, one func()) {
 	one() // the connection
 	b.ReportAllocs()
