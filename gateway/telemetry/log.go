@@ -24,11 +24,11 @@ const (
 
 const (
 	defaultQueue = 8192
-	batchBytes   = 64 << 10
+	batchBytes   = 128 << 10
 	// batchEvery is how often the sink is written to where lines come faster
 	// than that: waking the writer and a system call for each of them cost more
 	// than the lines. One that comes alone is written at once.
-	batchEvery = 10 * time.Millisecond
+	batchEvery = 50 * time.Millisecond
 	pauseFirst = 100 * time.Millisecond
 	pauseMost  = 5 * time.Second
 )
