@@ -172,6 +172,11 @@ func runDemo(in *invocation) error {
 	if err := ui.CheckTerminal(); err != nil {
 		return fmt.Errorf("%w; or failback demo --headless", err)
 	}
+	// A terminal that goes away hangs up more than once: by itself and through
+	// its shell. The second one must not end what the first one began.
+	var stop context.CancelFunc
+	in.ctx, stop = signal.NotifyContext(in.ctx, syscall.SIGHUP)
+	defer stop()
 	dir, remove, err := in.demoDir()
 	if err != nil {
 		return err

@@ -189,6 +189,20 @@ func (o *opened) still(t *testing.T, after string) {
 	}
 }
 
+// answer says y to the open dialog until done, and why where it asks for it.
+func (o *opened) answer(title string, done func() bool) {
+	o.t.Helper()
+	o.pressesUntil(func() []string {
+		switch screen := o.screen(); {
+		case strings.Contains(screen, "ends typing"):
+			return []string{"o", "k", "Enter"}
+		case strings.Contains(screen, "type why first"):
+			return []string{"Tab"}
+		}
+		return []string{"y"}
+	}, title, done)
+}
+
 // step takes the upstream under the cursor to its next share.
 func (o *opened) step(t *testing.T, key string, share int) {
 	t.Helper()
@@ -198,7 +212,7 @@ func (o *opened) step(t *testing.T, key string, share int) {
 	}
 	o.press(key)
 	o.shows(title)
-	o.pressUntil("y", title, func() bool { return o.upstream(t).Share == share })
+	o.answer(title, func() bool { return o.upstream(t).Share == share })
 	o.shows(fmt.Sprintf("[ %d%% ]", share))
 	o.hides(title)
 	if got, _ := o.row(t); got != share {
@@ -486,6 +500,9 @@ func TestDemoInARealTerminal(t *testing.T) {
 			tm.restored(0)
 		}, 0},
 		{"the terminal is closed", func(tm *terminal, _ int) { tm.run("kill-session", "-t", "s") }, 0},
+		{"it is hung up again and again", func(_ *terminal, console int) {
+			until(t, "it has ended", func() bool { return syscall.Kill(console, syscall.SIGHUP) != nil || !alive(console) })
+		}, 0},
 		// Nobody is left who could remove it.
 		{"the console is killed", func(_ *terminal, console int) { _ = syscall.Kill(console, syscall.SIGKILL) }, 1},
 	} {

@@ -186,14 +186,21 @@ func (tm *terminal) hides(word string) {
 // a y must not come close to other keys.
 func (tm *terminal) pressUntil(key, what string, heard func() bool) {
 	tm.t.Helper()
+	tm.pressesUntil(func() []string { return []string{key} }, what, heard)
+}
+
+// pressesUntil is pressUntil with keys that depend on what is to be seen.
+func (tm *terminal) pressesUntil(keys func() []string, what string, heard func() bool) {
+	tm.t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for !heard() {
-		tm.press(key)
+		pressed := keys()
+		tm.press(pressed...)
 		select {
 		case <-deadline:
-			tm.t.Fatalf("%s did not do it: %s\n%s", key, what, tm.screen())
+			tm.t.Fatalf("%s did not do it: %s\n%s", pressed, what, tm.screen())
 		case <-tick.C:
 		}
 	}
