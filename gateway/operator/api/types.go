@@ -60,6 +60,69 @@ type State struct {
 	Failback Failback `json:"failback"`
 	// Settings are the scalar settings with where each came from.
 	Settings []Setting `json:"settings,omitempty"`
+
+	// SharedFault is nil unless several upstreams fail for a reason they share.
+	SharedFault  *SharedFault `json:"shared_fault,omitempty"`
+	Dependencies []Dependency `json:"dependencies,omitempty"`
+	Jobs         []Job        `json:"jobs,omitempty"`
+	Notify       Notify       `json:"notify"`
+	Store        Store        `json:"store"`
+}
+
+// SharedFault is a fault that switching cannot escape: requests end at once,
+// but for one probe at a time.
+type SharedFault struct {
+	Since time.Time `json:"since"`
+	// Reason is path (several upstreams cannot be reached) or the name of the
+	// dependency that fails.
+	Reason      string    `json:"reason"`
+	Detail      string    `json:"detail"`
+	Upstreams   []string  `json:"upstreams"`
+	NextProbeAt time.Time `json:"next_probe_at,omitzero"`
+}
+
+// Dependency is a declared dependency that several upstreams share, and its
+// last check.
+type Dependency struct {
+	Name   string `json:"name"`
+	Domain string `json:"domain"` // dns/corp
+	Kind   string `json:"kind"`   // dns, tcp, tls, http or file
+	// Result is ok, failed, or unknown before the first check.
+	Result string    `json:"result"`
+	Detail string    `json:"detail,omitempty"`
+	At     time.Time `json:"at,omitzero"`    // of the last check
+	Since  time.Time `json:"since,omitzero"` // of the result
+	// Upstreams are those that name the domain.
+	Upstreams []string `json:"upstreams"`
+}
+
+// Job is work that the gateway does by itself and over again.
+type Job struct {
+	Name         string    `json:"name"`
+	EverySeconds float64   `json:"every_seconds"`
+	LastSuccess  time.Time `json:"last_success,omitzero"` // zero: never yet
+	Late         bool      `json:"late"`                  // it should have succeeded since
+	Error        string    `json:"error,omitempty"`       // of the last run, empty if it succeeded
+}
+
+// Notify says whether those who were to be told have been.
+type Notify struct {
+	Configured bool `json:"configured"`
+	// Pending are messages whose delivery is not confirmed yet.
+	Pending     int       `json:"pending"`
+	Oldest      time.Time `json:"oldest,omitzero"` // of the pending
+	LastOK      time.Time `json:"last_ok,omitzero"`
+	LastError   string    `json:"last_error,omitempty"` // of the last attempt, empty if it succeeded
+	LastErrorAt time.Time `json:"last_error_at,omitzero"`
+	// Lost counts messages that were given up.
+	Lost uint64 `json:"lost"`
+}
+
+// Store is the state of what must survive.
+type Store struct {
+	Kind  string    `json:"kind"`            // embedded or nats
+	Error string    `json:"error,omitempty"` // why writes fail, empty if they do not
+	Since time.Time `json:"since,omitzero"`  // of the error
 }
 
 // Paths below which the operator API serves what the gateway keeps itself, to
@@ -143,8 +206,22 @@ type Upstream struct {
 	// FailbackID salts membership while the share is below 100.
 	FailbackID string   `json:"failback_id,omitempty"`
 	PrimaryOf  []string `json:"primary_of"`
-	// Health is empty until health is measured.
-	Health         string   `json:"health,omitempty"`
+	// Health is healthy, suspect, degraded or recovering; empty if the gateway
+	// is of a version that does not measure it.
+	Health       string    `json:"health,omitempty"`
+	HealthSince  time.Time `json:"health_since,omitzero"`
+	HealthBy     string    `json:"health_by,omitempty"`     // who set it, "auto" for the machine
+	HealthReason string    `json:"health_reason,omitempty"` // for people
+	Signals      []Signal  `json:"signals,omitempty"`
+	Probes       []Probe   `json:"probes,omitempty"`
+	// Evidence is that of the step in force; nil unless the upstream recovers.
+	Evidence *Evidence `json:"evidence,omitempty"`
+	// Plan is set while an operator's approval of the whole table lasts.
+	Plan *Plan `json:"plan,omitempty"`
+	// Steps are those of the failback under way, empty if there is none.
+	Steps []FailbackStep `json:"steps,omitempty"`
+	// Retreats counts those of the failback under way.
+	Retreats       int      `json:"retreats,omitempty"`
 	RPS            Number   `json:"rps"`              // attempts a second, last 10 s
 	OwnRPS         Number   `json:"own_rps"`          // requests a second of which it is the primary
 	ErrorRatio     Number   `json:"error_ratio"`      // 0 to 1, over the breaker's window
@@ -164,6 +241,94 @@ type Upstream struct {
 	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
+// Signal is one thing that health is judged by.
+type Signal struct {
+	Group string `json:"group"` // traffic, probe or expiry
+	Name  string `json:"name"`  // error_rate, success, breaker, probe, credential, certificate
+	// Colour is green, red or unknown.
+	Colour string    `json:"colour"`
+	Value  string    `json:"value"`          // for people: "12/20 failed"
+	At     time.Time `json:"at,omitzero"`    // of the measurement
+	Since  time.Time `json:"since,omitzero"` // of the colour
+	// BlindSpot is what it cannot see.
+	BlindSpot string `json:"blind_spot"`
+}
+
+// The colours of a Signal.
+const (
+	Green   = "green"
+	Red     = "red"
+	Unknown = "unknown"
+)
+
+// The healths of an Upstream.
+const (
+	Healthy    = "healthy"
+	Suspect    = "suspect"
+	Degraded   = "degraded"
+	Recovering = "recovering"
+)
+
+// Probe is the probing of one candidate and capability.
+type Probe struct {
+	Model      string `json:"model"` // the upstream's name of it
+	Capability string `json:"capability"`
+	// Result is ok, a class, or empty before the first probe.
+	Result string    `json:"result"`
+	Detail string    `json:"detail,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	NextAt time.Time `json:"next_at,omitzero"`
+	Passed int       `json:"passed"` // in a row
+	Failed int       `json:"failed"` // in a row
+	// SpentUSD is what probes cost today, none if prices are not configured.
+	SpentUSD Number `json:"spent_usd"`
+	// Held says why there is none: its daily cost is used up. Empty if there is.
+	Held string `json:"held,omitempty"`
+}
+
+// The verdicts of Evidence and of its rows.
+const (
+	Pass   = "pass"
+	Fail   = "fail"
+	NoData = "no data"
+)
+
+// Evidence is what speaks for and against the next step up.
+type Evidence struct {
+	Verdict string        `json:"verdict"` // pass, fail or no data
+	Rows    []EvidenceRow `json:"rows"`
+	At      time.Time     `json:"at"`
+	Share   int           `json:"share"` // the step that is watched
+	// ObserveSeconds are asked for, ServedSeconds the gateway served of them.
+	ObserveSeconds float64 `json:"observe_seconds"`
+	ServedSeconds  float64 `json:"served_seconds"`
+	Requests       int     `json:"requests"` // valid ones of its own traffic
+	Failed         int     `json:"failed"`
+	Success        Number  `json:"success"`          // ratio
+	FirstOutputP95 Number  `json:"first_output_p95"` // seconds
+	// BaselineSource is history, slo or default.
+	BaselineSource         string  `json:"baseline_source"`
+	BaselineRequests       int     `json:"baseline_requests"`
+	BaselineSuccess        float64 `json:"baseline_success"`
+	BaselineFirstOutputP95 float64 `json:"baseline_first_output_p95"` // seconds
+	// EnoughInSeconds is when there will be enough at the present rate; 0: there
+	// is, or nobody can tell.
+	EnoughInSeconds float64 `json:"enough_in_seconds,omitempty"`
+}
+
+// EvidenceRow is one condition of the gate.
+type EvidenceRow struct {
+	Name    string `json:"name"` // window, requests, success, first_output, classes, breaker, probes
+	Verdict string `json:"verdict"`
+	Text    string `json:"text"` // for people: "99.1% of 412, at least 98.5% asked"
+}
+
+// Plan is an operator's approval of the whole table of steps.
+type Plan struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
 // TaskRate is a rate of one task's requests.
 type TaskRate struct {
 	Task string  `json:"task"`
@@ -171,8 +336,8 @@ type TaskRate struct {
 	Why  string  `json:"why"` // a reason: not_allowed, breaker_open, ...
 }
 
-// NextStep is the next share up. BlockedBy says why it may not be taken now,
-// empty if it may; Share is 0 when there is none.
+// NextStep is the next share up. BlockedBy says what speaks against taking it
+// now, empty if nothing does; Share is 0 when there is none.
 type NextStep struct {
 	Share     int    `json:"share"`
 	BlockedBy string `json:"blocked_by,omitempty"`
