@@ -60,10 +60,11 @@ type Config struct {
 	Limit        *Limit       `key:"limit" none:"no limit is shown, none is invented" doc:"Limits that are shown next to what is measured."`
 	Errors       Errors       `key:"errors" doc:"Whether a credential's failure may be hidden behind another candidate."`
 
-	SharedDependencies []SharedDependency `key:"shared_dependencies" none:"none is watched" effect:"none" doc:"What several upstreams depend on, watched by itself."`
+	SharedDependencies []SharedDependency `key:"shared_dependencies" none:"none is watched" doc:"What several upstreams depend on, watched by itself. One that fails is shown; only upstreams that name its domain, and fail themselves, are taken to share the fault."`
 	Sources            Sources            `key:"sources" doc:"Where the console reads metrics and logs."`
 	Telemetry          Telemetry          `key:"telemetry" doc:"Decision log and traces."`
-	Notify             *Notify            `key:"notify" none:"nobody is notified" effect:"none" doc:"Who is told of what needs a person."`
+	Notify             *Notify            `key:"notify" none:"nobody is notified" doc:"Who is told of what needs a person."`
+	Jobs               *Jobs              `key:"jobs" none:"nobody is pinged" doc:"Who hears that the gateway's own recurring work goes on."`
 	Store              *Store             `key:"store" none:"in the process, in data_dir" restart:"yes" effect:"none" doc:"A store shared by several gateways."`
 	Keys               []ClientKey        `key:"keys" none:"clients need no key" doc:"Keys of clients."`
 	Accepted           map[string]string  `key:"accepted" none:"nothing" doc:"Findings of check that are taken on purpose: the finding's subject, and why."`
@@ -112,7 +113,7 @@ type Upstream struct {
 	// Keys has at least one credential.
 	Keys          []Secret          `key:"api_keys" single:"api_key" none:"api_key is given" doc:"Several credentials, instead of api_key; each is tried at most once per request." singledoc:"The credential: env:NAME, file:PATH (read again when it changes) or exec:COMMAND. The key itself is accepted and warned of."`
 	Auth          string            `key:"auth" none:"x-api-key for anthropic, bearer for openai" oneof:"bearer|x-api-key|api-key" doc:"Header that carries the credential."`
-	APIKeyExpires time.Time         `key:"api_key_expires" none:"unknown" effect:"none" doc:"Day on which the credential ends, a health signal."`
+	APIKeyExpires time.Time         `key:"api_key_expires" none:"unknown" doc:"Day on which the credential ends, a health signal."`
 	Limits        Limits            `key:"limits" doc:"Held before a request is sent, per gateway."`
 	FaultDomains  map[string]string `key:"fault_domains" type:"name" none:"every domain is unknown" doc:"What it depends on, by kind: dns, egress, identity, billing, gateway, state, quota, cloud. Upstreams with the same billing share an exhausted quota."`
 	Owner         string            `key:"owner" type:"label" none:"reported as unnamed" doc:"Who is responsible for it."`
@@ -290,11 +291,17 @@ type Errors struct {
 
 // SharedDependency is something several upstreams depend on.
 type SharedDependency struct {
-	Name   string        `key:"name" type:"name" required:"yes" doc:"Its name."`
-	Domain string        `key:"domain" type:"domain" required:"yes" doc:"The fault domain it is, as kind/value."`
-	DNS    string        `key:"dns" type:"host" none:"http is given" doc:"A host name that must resolve."`
-	HTTP   *url.URL      `key:"http" type:"URL" none:"dns is given" doc:"A URL that must answer."`
-	Every  time.Duration `key:"every" default:"30s" min:"1s" doc:"Time between checks."`
+	Name   string `key:"name" type:"name" required:"yes" doc:"Its name."`
+	Domain string `key:"domain" type:"domain" required:"yes" doc:"The fault domain it is, as kind/value."`
+	// Exactly one of the following five says how it is checked.
+	DNS  string   `key:"dns" type:"host" none:"checked otherwise" doc:"A host name that must resolve."`
+	TCP  string   `key:"tcp" type:"endpoint" none:"checked otherwise" doc:"A port that must accept a connection."`
+	TLS  string   `key:"tls" type:"endpoint" none:"checked otherwise" doc:"A port whose certificate must be trusted and not end within health.expiry_margin."`
+	HTTP *url.URL `key:"http" type:"URL" none:"checked otherwise" doc:"A URL that must answer a GET with a status below 500; redirects are not followed."`
+	File string   `key:"file" type:"path" none:"checked otherwise" doc:"A file that must be there."`
+
+	MaxAge time.Duration `key:"max_age" none:"any age" min:"1s" doc:"With file: how long ago it may have been written at most."`
+	Every  time.Duration `key:"every" default:"30s" min:"1s" doc:"Time between checks. A check has 5s, or as long if that is less."`
 }
 
 // Sources is where the console finds numbers and log lines.
@@ -338,6 +345,11 @@ type OTLP struct {
 // Notify is who is told of what needs a person.
 type Notify struct {
 	Webhook *url.URL `key:"webhook" type:"secret URL" required:"yes" doc:"Posted to; its path is treated as a secret."`
+}
+
+// Jobs is who hears that the gateway's own recurring work goes on.
+type Jobs struct {
+	Ping *url.URL `key:"ping" type:"secret URL" required:"yes" doc:"Asked for with GET once a minute while every job is in time: a dead man's switch, whose silence is the alarm. Its path is treated as a secret."`
 }
 
 // Store is a store shared by several gateways.

@@ -59,8 +59,8 @@ func TestKeysWithoutEffect(t *testing.T) {
 	}
 	for _, want := range []string{
 		"health", "failback.steps", "failback.advance", "failback.min_requests", "failback.tolerance", "models.sonnet.slo",
-		"upstreams.anthropic-us-east-1.prices", "upstreams.anthropic-us-east-1.probe", "upstreams.anthropic-us-east-1.api_key_expires",
-		"shared_dependencies", "telemetry.otlp", "notify", "store",
+		"upstreams.anthropic-us-east-1.prices", "upstreams.anthropic-us-east-1.probe",
+		"telemetry.otlp", "store",
 		"keys[0].budget_usd_per_day", "tasks.policy_question.max_cost_usd",
 	} {
 		if !reported[want] {

@@ -79,7 +79,7 @@ func (f *field) typeText() string {
 	case kindString:
 		text = "text"
 		switch f.typ {
-		case "address":
+		case "address", "endpoint":
 			text = "host:port"
 		case "path":
 			text = "path"

@@ -33,7 +33,7 @@ func (f *field) fromNode(n *node) (reflect.Value, *complaint) {
 			return reflect.Value{}, complain("remove the quotes", "%s is text, %s is wanted", visible(n.text), f.wants())
 		}
 	case kindString, kindURL:
-		if n.word != "" && f.typ != "address" {
+		if n.word != "" && f.typ != "address" && f.typ != "endpoint" {
 			hint := "put it into quotes"
 			if octal.MatchString(n.text) {
 				hint = "a leading zero is octal to some readers; put it into quotes"

@@ -26,6 +26,8 @@ func (f *field) checkText(text string) *complaint {
 	switch f.typ {
 	case "address":
 		return checkAddress(text)
+	case "endpoint":
+		return checkEndpoint(text)
 	case "hash":
 		if !hashPattern.MatchString(text) {
 			return complain("failback token makes one", "not sha256: and 64 hexadecimal digits")
@@ -118,6 +120,20 @@ func checkAddress(text string) *complaint {
 	}
 	if _, err := netip.ParseAddr(host); err != nil && !hostPattern.MatchString(host) {
 		return complain("write it as 127.0.0.1:8080", "the host of %s is neither an IP address nor a name", visible(text))
+	}
+	return nil
+}
+
+// checkEndpoint refuses what cannot be connected to.
+func checkEndpoint(text string) *complaint {
+	if c := checkAddress(text); c != nil {
+		return c
+	}
+	switch host, port, _ := net.SplitHostPort(text); {
+	case host == "":
+		return complain("write it as vault.example:8200", "%s has no host", visible(text))
+	case strings.Trim(port, "0") == "":
+		return complain("write it as vault.example:8200", "the port of %s cannot be connected to", visible(text))
 	}
 	return nil
 }

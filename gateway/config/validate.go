@@ -258,8 +258,14 @@ func (d *decoder) validateDependencies() {
 		if d.bad[p] {
 			continue
 		}
-		dns, http := d.given(p+".dns"), d.given(p+".http")
-		d.check(dns != http, p, "needs exactly one of dns and http", "")
+		ways := 0
+		for _, key := range []string{"dns", "tcp", "tls", "http", "file"} {
+			if d.given(p + "." + key) {
+				ways++
+			}
+		}
+		d.check(ways == 1, p, "needs exactly one of dns, tcp, tls, http and file", "")
+		d.check(!d.given(p+".max_age") || d.given(p+".file"), p+".max_age", "is for a file", "remove it")
 		d.check(!seen[s.Name] || s.Name == "", p+".name", visible(s.Name)+" is here twice", "")
 		seen[s.Name] = true
 	}
