@@ -66,7 +66,7 @@ func TestStepsGiveEachShareToTheSameMembers(t *testing.T) {
 			restarted = sameMembersElsewhere(t, g, path, users, in, a, b)
 		}
 	}
-	countsAgree(t, g, sent, began, a, b)
+	countsAgree(t, g, sent, len(users), began, a, b)
 	if restarted == nil {
 		t.Error("the restart was never tried")
 	}
@@ -104,10 +104,11 @@ func sameMembersElsewhere(t *testing.T, g *running, path string, users []string,
 	return second
 }
 
-// countsAgree: metrics, decision log and operator state tell what the stubs saw.
-func countsAgree(t *testing.T, g *running, sent int, began time.Time, a, b *stub) {
+// countsAgree: metrics, decision log and operator state tell what the stubs saw;
+// at share 0 were atZero of the requests.
+func countsAgree(t *testing.T, g *running, sent, atZero int, began time.Time, a, b *stub) {
 	t.Helper()
-	byA, byB := a.seen.Load(), b.seen.Load()
+	byA, byB, degraded := a.seen.Load(), b.seen.Load(), int64(atZero)
 	if byA+byB != int64(sent) {
 		t.Errorf("%d + %d answered, %d sent", byA, byB, sent)
 	}
@@ -123,7 +124,8 @@ func countsAgree(t *testing.T, g *running, sent int, began time.Time, a, b *stub
 		{"ai_model_attempts_total", `class="ok",provider="b"`, byB},
 		{"ai_model_attempts_total", ``, int64(sent)},
 		{"ai_fallback_triggered_total", ``, byB},
-		{"ai_fallback_triggered_total", `reason="traffic_share"`, byB},
+		{"ai_fallback_triggered_total", `reason="upstream_degraded"`, degraded},
+		{"ai_fallback_triggered_total", `reason="traffic_share"`, byB - degraded},
 		{"failback_upstream_own_requests_total", `answered_by="a",provider="a"`, byA},
 		{"failback_upstream_own_requests_total", `answered_by="b",provider="a"`, byB},
 		{"failback_slo_requests_total", `verdict="good"`, int64(sent)},
@@ -147,8 +149,9 @@ func countsAgree(t *testing.T, g *running, sent int, began time.Time, a, b *stub
 		}
 	}
 	want := map[string]int64{
-		fmt.Sprint("a", "a", "primary", "completed", "primary_completed", false):      byA,
-		fmt.Sprint("a", "b", "fallback", "degraded_completed", "traffic_share", true): byB,
+		fmt.Sprint("a", "a", "primary", "completed", "primary_completed", false):          byA,
+		fmt.Sprint("a", "b", "fallback", "degraded_completed", "upstream_degraded", true): degraded,
+		fmt.Sprint("a", "b", "fallback", "degraded_completed", "traffic_share", true):     byB - degraded,
 	}
 	if !maps.Equal(counts, want) {
 		t.Errorf("the decision log has %v, not %v", counts, want)

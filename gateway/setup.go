@@ -139,7 +139,7 @@ func (g *Gateway) upstream(u config.Upstream) *router.Upstream {
 	}
 	kept := g.kept[u.Name]
 	if kept == nil {
-		kept = &keptUpstream{client: upstream.New(settings, g.book), inflight: new(atomic.Int64)}
+		kept = &keptUpstream{client: upstream.New(settings, g.book)}
 		g.kept[u.Name] = kept
 	} else {
 		kept.client.Update(settings)
@@ -157,14 +157,16 @@ func (g *Gateway) upstream(u config.Upstream) *router.Upstream {
 		Floor:       u.FirstOutput.Floor,
 		Ceiling:     u.FirstOutput.Ceiling,
 		UnaryFloor:  u.UnaryAttempt.Floor,
-		Inflight:    kept.inflight,
+		Inflight:    &kept.inflight,
+		Spare:       &kept.spare,
 	}
 }
 
 // keptUpstream is what of an upstream outlives a reload.
 type keptUpstream struct {
 	client   *upstream.Upstream
-	inflight *atomic.Int64
+	inflight atomic.Int64
+	spare    atomic.Bool
 }
 
 // capabilitiesOf is what any candidate of the upstream may serve: a bucket

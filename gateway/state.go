@@ -267,7 +267,7 @@ func (v *view) closedFor(c *router.Candidate, terms policy.Terms) decision.Reaso
 		return why
 	}
 	if v.g.traffic.Share(c.Upstream.Name) == 0 {
-		return decision.TrafficShare
+		return decision.UpstreamDegraded
 	}
 	if class, _ := c.Upstream.Client.Cooling(); class != "" {
 		return decision.ReasonOf(class)

@@ -61,5 +61,5 @@ tasks:
 	if _, err := g.traffic.Set(traffic.Command{Upstream: "b", Share: 0, By: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	check("anywhere", "", decision.TrafficShare)
+	check("anywhere", "", decision.UpstreamDegraded)
 }

@@ -18,7 +18,7 @@ const (
 	// mean "others are better" are passed.
 	lastResort
 	// overflowing: nobody else may serve it, so it may go beyond the share of
-	// an upstream that is coming back.
+	// an upstream that is coming back, or could.
 	overflowing
 	// waiting: nobody else may serve it, so it may wait for room in a ramp.
 	waiting
@@ -78,10 +78,7 @@ func (m manner) helps(run *run, s *standing) bool {
 			return true
 		}
 	case overflowing:
-		if s.skipped == decision.TrafficShare {
-			share := run.router.Traffic.Share(s.Upstream.Name)
-			return share > 0 && share < 100
-		}
+		return s.skipped == decision.TrafficShare || s.skipped == decision.UpstreamDegraded && s.Upstream.Spare.Load()
 	case waiting:
 		return s.skipped == decision.Capacity
 	}
@@ -209,14 +206,12 @@ func (run *run) closed(s *standing, how manner) decision.Reason {
 	if run.pass != nil {
 		return ""
 	}
-	share := run.router.Traffic
 	name := s.Upstream.Name
 	switch {
-	case run.q.Terms.Bound:
-		if share.Share(name) == 0 {
-			return decision.TrafficShare
-		}
-	case how != overflowing && !share.Admits(name, run.q.Conversation, run.q.ID):
+	case how == overflowing:
+	case run.router.Traffic.Share(name) == 0:
+		return decision.UpstreamDegraded
+	case !run.q.Terms.Bound && !run.router.Traffic.Admits(name, run.q.Conversation, run.q.ID):
 		return decision.TrafficShare
 	}
 	if _, why := s.Upstream.Client.PickKey(s.keys); why != "" {

@@ -211,7 +211,7 @@ func (w *world) add(c candidate) {
 			Idle: 30 * time.Second, Max: 15 * time.Minute, DialContext: w.net.DialContext,
 		}, w.router.Book),
 		Base: 250 * time.Millisecond, Cap: 4 * time.Second, Patience: 2 * time.Second,
-		Floor: time.Second, Ceiling: 12 * time.Second, UnaryFloor: 2 * time.Minute, Inflight: new(atomic.Int64),
+		Floor: time.Second, Ceiling: 12 * time.Second, UnaryFloor: 2 * time.Minute, Inflight: new(atomic.Int64), Spare: new(atomic.Bool),
 	}
 	w.upstream[c.name] = u
 	cand := &Candidate{

@@ -101,8 +101,10 @@ type Upstream struct {
 	Floor, Ceiling time.Duration
 	// UnaryFloor is the least limit of a unary attempt while another candidate is left.
 	UnaryFloor time.Duration
-	// Inflight counts the attempts this upstream holds; it outlives reloads.
+	// Inflight counts the attempts this upstream holds. Spare says that, degraded
+	// as it is, it may serve who has nobody else. Both outlive reloads.
 	Inflight *atomic.Int64
+	Spare    *atomic.Bool
 }
 
 // Candidate is an upstream with its own name for a model.

@@ -200,7 +200,7 @@ func TestRTY05KeysRotate(t *testing.T) {
 func TestShareIsKeptByConversation(t *testing.T) {
 	inWorld(t, two(), func(w *world) {
 		w.share("a", 0)
-		if r := w.send(request{}); r.Selected != "b" || r.Reason != decision.TrafficShare || r.Candidates[0].Share != 0 {
+		if r := w.send(request{}); r.Selected != "b" || r.Reason != decision.UpstreamDegraded || r.Candidates[0].Share != 0 {
 			t.Errorf("%s %s", r.Selected, r.Reason)
 		}
 		inside := map[string]bool{}
@@ -234,14 +234,24 @@ func (w *world) share(upstream string, share int) {
 	}
 }
 
-// Outside its share an upstream on its way back serves only whom nobody else may.
-func TestOverflowGoesToARecoveringUpstreamOnly(t *testing.T) {
+// Outside its share an upstream on its way back serves only whom nobody else
+// may, and a degraded one too if its probes are good.
+func TestOverflow(t *testing.T) {
 	never := policyTask(policy.Never)
 	inWorld(t, two(), func(w *world) {
 		w.share("a", 0)
-		if r := w.send(request{task: never}); r.Status != decision.Unavailable || r.Reason != decision.TrafficShare {
+		if r := w.send(request{task: never}); r.Status != decision.Unavailable || r.Reason != decision.UpstreamDegraded {
 			t.Errorf("at 0: %s %s", r.Status, r.Reason)
 		}
+		spare := w.plan.Models["m"].Lineup(decision.OpenAI).Primary().Upstream.Spare
+		spare.Store(true)
+		if r := w.send(request{task: never}); r.Selected != "a" || r.Reason != decision.Overflow || !r.Overflow {
+			t.Errorf("at 0 with good probes: %s %s", r.Status, r.Reason)
+		}
+		if r := w.send(request{}); r.Selected != "b" || r.Reason != decision.UpstreamDegraded {
+			t.Errorf("at 0 with good probes, b may serve: %s %s", r.Selected, r.Reason)
+		}
+		spare.Store(false)
 		w.share("a", 5)
 		over := 0
 		for range 50 {

@@ -165,7 +165,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	}
 	passedBy := append([]decision.Reason{
 		decision.BreakerOpen, decision.Weight, decision.Slow, decision.RetryBudget, decision.Capacity, decision.NoCapability,
-		decision.Passthrough, decision.TrafficShare, decision.DataZone,
+		decision.Passthrough, decision.UpstreamDegraded, decision.TrafficShare, decision.SharedFault, decision.DataZone,
 		decision.ReasonOf(decision.Credential), decision.ReasonOf(decision.QuotaExhausted), decision.ReasonOf(decision.ModelGone),
 		decision.ReasonOf(decision.RateLimited), decision.ReasonOf(decision.ContextLength),
 	}, classReasons(mayMove)...)

@@ -33,7 +33,8 @@ var passedReasons = []decision.Reason{
 	decision.ReasonOf(decision.ModelGone), decision.ReasonOf(decision.BadResponse),
 	decision.ReasonOf(decision.Interrupted), decision.ReasonOf(decision.ContextLength),
 	decision.BreakerOpen, decision.Weight, decision.Slow, decision.RetryBudget, decision.Capacity,
-	decision.NoCapability, decision.Passthrough, decision.TrafficShare, decision.DataZone,
+	decision.NoCapability, decision.Passthrough, decision.UpstreamDegraded, decision.TrafficShare,
+	decision.SharedFault, decision.DataZone,
 }
 
 // stoppedReasons are further causes that end a request without an answer.
