@@ -55,6 +55,7 @@ type bucket struct {
 	retryAt, asked time.Duration
 	unsaid         time.Duration // last 429 of this era without Retry-After; 0: none
 	elsewhere      time.Duration // last attempt that might have gone elsewhere
+	prober         time.Duration // last time a prober asked
 
 	win         window
 	run         run

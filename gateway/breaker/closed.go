@@ -11,7 +11,12 @@ type closed struct{ b *bucket }
 
 func (*closed) name() string { return Closed }
 
-func (c *closed) admit(now time.Duration, f flags) verdict { return c.b.withinRate(now, f) }
+func (c *closed) admit(now time.Duration, f flags) verdict {
+	if f.prober {
+		return verdict{past: true}
+	}
+	return c.b.withinRate(now, f)
+}
 
 func (c *closed) take(_ time.Duration, _ *slot) { c.b.admission.take() }
 

@@ -19,6 +19,12 @@ type Ask struct {
 	LastResort bool
 	// NoProbe refuses the attempt where it would be a probe of a half-open bucket.
 	NoProbe bool
+	// Prober says that no client waits for the answer. A closed or ramping
+	// bucket lets it pass and learns nothing from it; an open one that is due,
+	// and a half-open one, give it a probe whose end closes or reopens them. It
+	// is refused where it would have to wait, also in shadow mode. Elsewhere,
+	// LastResort, NoProbe and Lot then say nothing.
+	Prober bool
 	// OnOpen is called at most once, without locks held, if a bucket of the
 	// group opens while the attempt waits for output; not for an opening for
 	// weight, retry_budget or slow if Elsewhere is false. It may still be called

@@ -12,9 +12,13 @@ const preferFor = time.Second
 // mayProbe says whether an attempt may take a free probe of a bucket that has
 // been due since then. A last resort would be refused otherwise, and may have
 // waited for just this moment: it takes the probe at once unless requests that
-// may go elsewhere keep coming.
+// may go elsewhere keep coming. Where probes are reserved only a prober takes
+// one: no client is a guinea pig of a degraded upstream.
 func (b *bucket) mayProbe(now, due time.Duration, f flags) bool {
-	if f.noProbe {
+	if f.prober {
+		return true
+	}
+	if f.noProbe || b.u.reserved {
 		return false
 	}
 	since := max(due, b.elsewhere)

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -112,6 +113,7 @@ func (w *world) ask() Ask {
 	default:
 		a.Elsewhere = true
 	}
+	a.Prober = w.rnd.IntN(8) == 0
 	if w.rnd.IntN(3) > 0 {
 		a.Deadline = time.Now().Add(time.Duration(1+w.rnd.IntN(20)) * time.Second)
 	}
@@ -139,8 +141,19 @@ func (w *world) end(p *Permit) {
 	w.say("end " + string(class))
 	w.checkEvents() // up to here
 	open := w.state(p.slots[0].b) == Open
+	var before string
+	strange := p.prober && !p.probes()
+	look := strange && len(w.log)%4 == 0
+	if look {
+		before = digest(w.g.u, w.set.now())
+	}
 	p.Done(o)
-	if open && o.HasRetryAfter && (class.Blame() == decision.OfBucket || class == decision.RateLimited) {
+	if look && len(w.g.u.waiters) == 0 {
+		if after := digest(w.g.u, w.set.now()); after != before {
+			w.Errorf("a prober's end taught:\n%s\n%s", before, after)
+		}
+	}
+	if open && !strange && o.HasRetryAfter && (class.Blame() == decision.OfBucket || class == decision.RateLimited) {
 		c := p.slots[0].b.name.Capability
 		if until := time.Now().Add(o.RetryAfter); until.After(w.latest[c]) {
 			w.latest[c] = until
@@ -149,6 +162,18 @@ func (w *world) end(p *Permit) {
 	if w.rnd.IntN(4) > 0 {
 		p.Left()
 	}
+}
+
+// probes reports whether a bucket waits for p as a probe.
+func (p *Permit) probes() bool {
+	p.g.u.mu.Lock()
+	defer p.g.u.mu.Unlock()
+	for i := range p.slots[:p.buckets] {
+		if p.slots[i].probe {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) state(b *bucket) string {
@@ -237,6 +262,10 @@ func (w *world) step() {
 	case x < 81:
 		w.set.SetReduced("a", w.rnd.IntN(2) == 0)
 	case x < 82:
+		on := w.rnd.IntN(2) == 0
+		w.say(fmt.Sprint("reserve ", on))
+		w.set.Reserve("a", on)
+	case x < 83:
 		w.say("configure")
 		s := randomSettings(w.rnd)
 		w.set.Configure("a", "eu", everything, s)
@@ -264,8 +293,9 @@ func (w *world) acquire(g *Group) {
 	}
 	if why == "" {
 		w.out = append(w.out, p)
+		w.guineaPig(p)
 		for b, state := range states {
-			if state == Open && w.state(b) == Open && !(a.LastResort && w.soft(b)) {
+			if state == Open && w.state(b) == Open && (a.Prober || !(a.LastResort && w.soft(b))) {
 				w.Errorf("%s is open and admitted %+v", b.name, a)
 			}
 		}
@@ -273,6 +303,22 @@ func (w *world) acquire(g *Group) {
 	}
 	if p.stage != stageNone {
 		w.Error("refused, but the permit is out")
+	}
+}
+
+// guineaPig wants nobody but a prober to probe where that is reserved, and a
+// prober to take no part of what is the clients'.
+func (w *world) guineaPig(p *Permit) {
+	w.g.u.mu.Lock()
+	defer w.g.u.mu.Unlock()
+	for i := range p.slots[:p.buckets] {
+		s := &p.slots[i]
+		if s.probe && s.held && !p.prober && w.g.u.reserved {
+			w.Errorf("%s: a client probes what is reserved", s.b.name)
+		}
+		if s.held && p.prober && s.b.state != &s.b.half {
+			w.Errorf("%s is %s and counts a prober", s.b.name, s.b.state.name())
+		}
 	}
 }
 
@@ -293,7 +339,9 @@ func (w *world) check() {
 				if s.b != b || p.stage != stageOut {
 					continue
 				}
-				inFlight++
+				if !p.prober {
+					inFlight++
+				}
 				if s.held {
 					held++
 				}
@@ -398,12 +446,13 @@ func (w *world) leaveEveryState() {
 			w.Error(err)
 		}
 	}
+	w.set.Reserve("a", w.rnd.IntN(2) == 0)
 	for range 60 {
 		w.pass(30 * time.Second)
 		for _, g := range w.groups {
 			for range 10 {
 				p := new(Permit)
-				if g.Acquire(p, Ask{Model: "m"}) == "" {
+				if g.Acquire(p, Ask{Model: "m", Prober: w.rnd.IntN(2) == 0}) == "" {
 					p.Done(ended(decision.OK))
 				}
 			}

@@ -24,7 +24,9 @@ type pace struct {
 	fresh [2]permits // of this era, not slow yet, by kind
 	late  permits    // of this era, slow
 	gone  permits    // of former eras
-	days  [2]daily   // how long answers took, by kind
+	// probers are no clients: how long they wait tells only a half-open bucket.
+	probers permits
+	days    [2]daily // how long answers took, by kind
 	// limits are SlowOver or twice the p99 of 24 h; usual is the median of 24 h,
 	// 0 while unknown. Both by kind.
 	limits [2]time.Duration
@@ -48,8 +50,8 @@ func (w *pace) part() {
 }
 
 // lists returns all lists of those that wait.
-func (w *pace) lists() [4]*permits {
-	return [4]*permits{&w.fresh[unary], &w.fresh[stream], &w.late, &w.gone}
+func (w *pace) lists() [5]*permits {
+	return [5]*permits{&w.fresh[unary], &w.fresh[stream], &w.late, &w.gone, &w.probers}
 }
 
 func (w *pace) answer(now time.Duration) {

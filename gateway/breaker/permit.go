@@ -21,6 +21,7 @@ type Permit struct {
 	stream     bool
 	binding    bool // refusals bind this request
 	elsewhere  bool
+	prober     bool // no client's: it teaches only the half-open bucket that gave it
 	slow       bool // passed the limit
 	progressed bool // counted as good by a ramp
 	leaves     bool // Left was called
@@ -138,6 +139,10 @@ func (p *Permit) Output() {
 	}
 	p.in.remove(p)
 	b := p.slots[0].b
+	if p.prober {
+		p.probed(now)
+		return
+	}
 	waited := now - p.start
 	b.pace.answer(now)
 	if p.stream {
@@ -187,7 +192,9 @@ func (p *Permit) Done(o decision.Outcome) Report {
 		return r
 	}
 	r := p.finish(now)
-	u.lost.add(o.ConnID, r)
+	if !p.prober { // or the first client that the connection took along would not be booked
+		u.lost.add(o.ConnID, r)
+	}
 	return r
 }
 
@@ -220,7 +227,9 @@ func (p *Permit) releaseFor(u *upstream) {
 func (p *Permit) finish(now time.Duration) Report {
 	p.stage = stageEnded
 	p.onOpen = nil
-	p.g.inFlight--
+	if !p.prober {
+		p.g.inFlight--
+	}
 	waiting := p.in != nil
 	if waiting {
 		p.in.remove(p)
@@ -229,6 +238,10 @@ func (p *Permit) finish(now time.Duration) Report {
 		if s := &p.slots[i]; s.held {
 			s.b.state.give(now, s)
 		}
+	}
+	if p.prober {
+		p.finishProbe(now, waiting)
+		return Report{Open: p.shut()}
 	}
 
 	e, b := &p.end, p.slots[0].b
@@ -258,6 +271,37 @@ func (p *Permit) finish(now time.Duration) Report {
 	}
 	r.Open = p.shut()
 	return r
+}
+
+// probed judges the pace of a prober's answer.
+func (p *Permit) probed(now time.Duration) {
+	b := p.slots[0].b
+	p.slow = p.slow || b.u.settings.slowRule() && now-p.start >= b.slowLimit(now, p.kind())
+}
+
+// finishProbe tells the buckets that gave a probe how it ended, and no other
+// one. It requires the upstream's lock.
+func (p *Permit) finishProbe(now time.Duration, waiting bool) {
+	e := &p.end
+	if e.kind == endNeutral {
+		return
+	}
+	if e.kind == endOK && waiting {
+		p.probed(now)
+	}
+	for i := range p.slots[:p.buckets] {
+		s := &p.slots[i]
+		if !s.probe {
+			continue
+		}
+		b := s.b
+		if s.era == b.era && b.state == &b.half {
+			b.state.record(now, s)
+		}
+		if b.state == &b.open && e.kind != endOK && e.hasRetryAfter {
+			b.open.asked(now, e.retryAfter)
+		}
+	}
 }
 
 // measure takes the samples of an attempt's end. A timeout is a sample at its
@@ -315,7 +359,7 @@ func (p *Permit) Left() bool {
 	if p.stage != stageEnded {
 		return false
 	}
-	if p.end.kind == endFailed && !p.leaves {
+	if p.end.kind == endFailed && !p.leaves && !p.prober {
 		p.leaves = true
 		for i := range p.slots[:p.buckets] {
 			if s := &p.slots[i]; s.learns(i) {

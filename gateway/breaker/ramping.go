@@ -23,6 +23,9 @@ type ramping struct {
 func (*ramping) name() string { return Ramping }
 
 func (r *ramping) admit(now time.Duration, f flags) verdict {
+	if f.prober {
+		return verdict{past: true}
+	}
 	b := r.b
 	if b.given.n < r.limit && b.turn(f) {
 		return b.withinRate(now, f)

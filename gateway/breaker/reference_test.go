@@ -39,6 +39,7 @@ type reference struct {
 	bound     time.Duration
 	good, bad int
 	out       []*refAttempt
+	reserved  bool
 }
 
 type refEnd struct {
@@ -51,6 +52,7 @@ type refAttempt struct {
 	era             int
 	held            bool // in the state that admitted it
 	probe           bool
+	prober          bool // no client's
 	progressed      bool
 }
 
@@ -116,13 +118,26 @@ func (m *reference) pass() {
 	}
 }
 
-func (m *reference) acquire(elsewhere bool, deadline time.Duration) (*refAttempt, decision.Reason) {
-	a := &refAttempt{start: m.now, deadline: deadline}
+func (m *reference) acquire(elsewhere, prober bool, deadline time.Duration) (*refAttempt, decision.Reason) {
+	a := &refAttempt{start: m.now, deadline: deadline, prober: prober}
 	seen := m.elsewhere
-	if elsewhere {
+	if elsewhere && !prober {
 		m.elsewhere = m.now
 	}
-	prefer := func(due time.Duration) bool { return elsewhere || m.now-max(due, seen) >= time.Second }
+	prefer := func(due time.Duration) bool {
+		switch {
+		case prober:
+			return true
+		case m.reserved:
+			return false
+		}
+		return elsewhere || m.now-max(due, seen) >= time.Second
+	}
+	if prober && (m.state == Closed || m.state == Ramping) {
+		a.era = m.era
+		m.out = append(m.out, a)
+		return a, ""
+	}
 	switch m.state {
 	case Open:
 		if m.now < m.until || !prefer(m.until) {
@@ -162,13 +177,18 @@ func (m *reference) end(a *refAttempt, class decision.Class, retry time.Duration
 	if class != decision.OK && !failed && !limited {
 		return
 	}
+	if a.prober && !a.probe {
+		return
+	}
 	rate := 0.0
 	for _, at := range m.completed {
 		if m.now-at <= 10*time.Second {
 			rate += 0.1
 		}
 	}
-	m.completed = append(m.completed, m.now)
+	if !a.prober {
+		m.completed = append(m.completed, m.now)
+	}
 	hint := func() {
 		if retry > 0 && m.now+retry > m.hintUntil {
 			m.hintUntil, m.hintAt = m.now+retry, m.now
@@ -190,7 +210,7 @@ func (m *reference) end(a *refAttempt, class decision.Class, retry time.Duration
 		m.open(m.skip)
 		return
 	}
-	if a.era == m.era && (m.state == Closed || m.state == Ramping) {
+	if a.era == m.era && !a.prober && (m.state == Closed || m.state == Ramping) {
 		m.count(a, failed, limited, rate, retry, hint)
 	}
 	if m.state == Open && class != decision.OK && retry > 0 {
@@ -287,13 +307,16 @@ func compare(r *rig, rnd *rand.Rand, s Settings, visits map[string]int) {
 			log = append(log, "pass")
 			r.pass(time.Second)
 			m.pass()
+		case rnd.IntN(40) == 0:
+			m.reserved = !m.reserved
+			r.set.Reserve("a", m.reserved)
 		case rnd.IntN(2) == 0 || len(out) == 0:
-			elsewhere := rnd.IntN(3) > 0
+			elsewhere, prober := rnd.IntN(3) > 0, rnd.IntN(4) == 0
 			deadline := m.now + time.Duration(1+rnd.IntN(40))*time.Second
 			p := new(Permit)
-			why := r.g.Acquire(p, Ask{Model: "m", Stream: true, Elsewhere: elsewhere, Deadline: base.Add(deadline)})
-			a, want := m.acquire(elsewhere, deadline)
-			log = append(log, fmt.Sprintf("acquire %v: %q", elsewhere, why))
+			why := r.g.Acquire(p, Ask{Model: "m", Stream: true, Elsewhere: elsewhere, Prober: prober, Deadline: base.Add(deadline)})
+			a, want := m.acquire(elsewhere, prober, deadline)
+			log = append(log, fmt.Sprintf("acquire %v %v: %q", elsewhere, prober, why))
 			if why != want {
 				r.Errorf("step %d, %s: acquire %q, the reference says %q; %v", step, m.state, why, want, tail(log))
 				return
@@ -327,7 +350,13 @@ func compare(r *rig, rnd *rand.Rand, s Settings, visits map[string]int) {
 		}
 		got := r.bucket(decision.Stream)
 		visits[m.state]++
-		same := got.State == m.state && got.Since.Equal(base.Add(m.since)) && got.InFlight == len(out)
+		clients := 0
+		for _, a := range m.out {
+			if !a.prober {
+				clients++
+			}
+		}
+		same := got.State == m.state && got.Since.Equal(base.Add(m.since)) && got.InFlight == clients && got.Reserved == m.reserved
 		switch m.state {
 		case Open:
 			same = same && got.NextProbeAt.Equal(base.Add(m.until)) && got.ProbeDue == (m.now >= m.until)

@@ -23,12 +23,13 @@ type Set struct {
 	mu sync.RWMutex
 	// mu guards everything that follows.
 	upstreams []*upstream // in the order of their first Configure
+	reserved  map[string]bool
 }
 
 // New returns an empty Set. onEvent gets every transition, for each bucket in
 // order, without locks held; nil drops them.
 func New(onEvent func(decision.Event)) *Set {
-	return &Set{events: events{handle: onEvent}, base: time.Now().Add(-24 * time.Hour)}
+	return &Set{events: events{handle: onEvent}, base: time.Now().Add(-24 * time.Hour), reserved: map[string]bool{}}
 }
 
 func (s *Set) now() time.Duration { return time.Since(s.base) }
@@ -62,7 +63,7 @@ func (s *Set) Configure(upstreamName, region string, caps decision.CapabilitySet
 		}
 	}
 	if u == nil {
-		u = &upstream{set: s, name: upstreamName, groups: map[decision.CapabilitySet]*Group{}}
+		u = &upstream{set: s, name: upstreamName, reserved: s.reserved[upstreamName], groups: map[decision.CapabilitySet]*Group{}}
 		s.upstreams = append(s.upstreams, u)
 	}
 	u.mu.Lock()
@@ -120,6 +121,32 @@ func (s *Set) SetReduced(upstreamName string, reduced bool) {
 	u.mu.Lock()
 	defer u.unlock(s.now())
 	u.reduced = reduced
+}
+
+// Reserve keeps the probes of the upstream's half-open buckets for asks with
+// Prober, or lets clients have them again; those that are out stay out. It is
+// remembered by name, also of an upstream that is not configured, or not yet.
+func (s *Set) Reserve(upstreamName string, on bool) {
+	s.mu.Lock()
+	if on {
+		s.reserved[upstreamName] = true
+	} else {
+		delete(s.reserved, upstreamName)
+	}
+	var u *upstream
+	for _, o := range s.upstreams {
+		if o.name == upstreamName {
+			u = o
+		}
+	}
+	if u == nil {
+		s.mu.Unlock()
+		return
+	}
+	u.mu.Lock()
+	s.mu.Unlock()
+	defer u.unlock(s.now())
+	u.reserved = on
 }
 
 // Run applies the rules that no request triggers (slowness, stalls, due ramps,

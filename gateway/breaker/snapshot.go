@@ -20,14 +20,20 @@ type Snapshot struct {
 	// that it would now and waits for traffic.
 	NextProbeAt time.Time
 	ProbeDue    bool
-	Probes      int // allowed at once in half-open, and successes needed
-	ProbesOut   int
-	ProbesOK    int
-	RampLimit   int // admitted in flight while ramping
-	InFlight    int
-	Samples     int // in the window: ended well or failed
-	Failures    int
-	Run         int // failed requests in a row
+	// Reserved says that probes are for probers only. Unprobed says that clients
+	// may not find out how it is and no prober asked lately either: then a state
+	// that is not closed is old news, and the bucket's own is unknown.
+	Reserved, Unprobed bool
+	// ProberAt is when a prober asked last, admitted or not; zero: never.
+	ProberAt  time.Time
+	Probes    int // allowed at once in half-open, and successes needed
+	ProbesOut int
+	ProbesOK  int
+	RampLimit int // admitted in flight while ramping
+	InFlight  int
+	Samples   int // in the window: ended well or failed
+	Failures  int
+	Run       int // failed requests in a row
 	// Forced is open or closed while an operator's override lasts.
 	Forced      string
 	ForcedBy    string
@@ -38,6 +44,10 @@ type Snapshot struct {
 	// Blocked counts refusals by this bucket; ShadowBlocked those that did not bind.
 	Blocked, ShadowBlocked uint64
 }
+
+// proberAge is how long a prober counts as one after it asked last, at least:
+// one that is held for its cost, or has no such target, does not come back.
+const proberAge = 5 * time.Minute
 
 // ModelWeight is what a bucket makes of the weight of one model.
 type ModelWeight struct {
@@ -91,6 +101,11 @@ func (b *bucket) snapshot(now time.Duration, at func(time.Duration) time.Time) S
 		Blocked:       b.blocked,
 		ShadowBlocked: b.shadowBlocked,
 	}
+	s.Reserved = b.u.reserved
+	if b.prober != 0 {
+		s.ProberAt = at(b.prober)
+	}
+	s.Unprobed = b.u.reserved && (b.prober == 0 || now-b.prober > max(proberAge, 3*b.u.settings.Cooldown))
 	switch b.state {
 	case &b.open:
 		s.NextProbeAt, s.ProbeDue = at(b.open.until), b.open.due(now)

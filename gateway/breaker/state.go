@@ -98,6 +98,14 @@ type flags struct {
 	last      bool
 	queued    bool // has waited for its turn
 	noProbe   bool
+	prober    bool
+}
+
+func flagsOf(a *Ask, queued bool) flags {
+	if a.Prober {
+		return flags{queued: queued, prober: true}
+	}
+	return flags{elsewhere: a.Elsewhere, last: a.LastResort, queued: queued, noProbe: a.NoProbe}
 }
 
 // limit is one that an attempt exceeds.

@@ -23,6 +23,7 @@ type upstream struct {
 	region   string
 	settings Settings
 	reduced  bool
+	reserved bool // probes are for probers
 	removed  bool
 	buckets  [maxBuckets]*bucket // by place in decision.Capabilities; nil: not one of its own
 	groups   map[decision.CapabilitySet]*Group
@@ -99,8 +100,8 @@ func (u *upstream) binds(lot int) bool {
 
 // check says why try would refuse.
 func (u *upstream) check(now time.Duration, g *Group, a *Ask) decision.Reason {
-	f := flags{elsewhere: a.Elsewhere, last: a.LastResort, noProbe: a.NoProbe}
-	binding := u.binds(a.Lot)
+	f := flagsOf(a, false)
+	binding := a.Prober || u.binds(a.Lot)
 	for _, b := range g.buckets {
 		if b.state != &b.closed || b.forced.to != "" {
 			b.settle(now)
@@ -118,8 +119,13 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 		p.end = ending{}
 		p.finish(now)
 	}
-	f := flags{elsewhere: a.Elsewhere, last: a.LastResort, queued: queued, noProbe: a.NoProbe}
-	binding := u.binds(a.Lot)
+	f := flagsOf(a, queued)
+	binding := a.Prober || u.binds(a.Lot)
+	if a.Prober {
+		for _, b := range g.buckets {
+			b.prober = now
+		}
+	}
 	var past [maxBuckets]bool
 	for i, b := range g.buckets {
 		if b.state != &b.closed || b.forced.to != "" {
@@ -140,7 +146,7 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 			continue
 		}
 		if binding || b.forced.to != "" {
-			if !queued {
+			if !queued && !a.Prober {
 				b.blocked++
 			}
 			u.full = b
@@ -152,7 +158,7 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 
 	p.g, p.stage = g, stageOut
 	p.stream, p.binding, p.elsewhere = a.Stream, binding, a.Elsewhere
-	p.slow, p.progressed, p.leaves = false, false, false
+	p.prober, p.slow, p.progressed, p.leaves = a.Prober, false, false, false
 	p.start, p.deadline, p.onOpen = now, a.Deadline, a.OnOpen
 	p.buckets = uint8(len(g.buckets))
 	for i, b := range g.buckets {
@@ -164,6 +170,11 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 		}
 	}
 	first := g.buckets[0]
+	if p.prober {
+		p.model = nil
+		first.pace.probers.push(p)
+		return ""
+	}
 	p.model = first.model(a.Model)
 	first.pace.fresh[p.kind()].push(p)
 	g.inFlight++
