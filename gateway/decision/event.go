@@ -14,6 +14,10 @@ const (
 	KindCredential        Kind = "credential"
 	KindModelCooling      Kind = "model_cooling" // an upstream's model is left alone
 	KindPassthrough       Kind = "passthrough"
+	KindHealthTransition  Kind = "health_transition" // From and To are states of an upstream
+	KindSharedFault       Kind = "shared_fault"      // To is begun, changed or ended
+	KindProbe             Kind = "probe"
+	KindEscalation        Kind = "escalation" // a person is needed: Required and Notified
 )
 
 // Event is a change that operators must be able to see, other than a decision.
@@ -34,4 +38,11 @@ type Event struct {
 	Action     string // what was asked for: share, breaker, reload, ...
 	Result     string // ok, refused, stale, failed
 	Revision   uint64
+	Required   string // KindEscalation: who is needed for what
+	// Notified is where delivery was confirmed, NotifiedNone if nowhere: nobody
+	// is said to have been told on less.
+	Notified string
 }
+
+// NotifiedNone is Event.Notified of an escalation that reached nobody.
+const NotifiedNone = "none"
