@@ -29,6 +29,8 @@ type API interface {
 	Decisions(ctx context.Context, f api.Filter) (*api.Decisions, error)
 	Events(ctx context.Context, after uint64) (*api.Events, error)
 	SetShare(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error)
+	Plan(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error)
+	SetState(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error)
 }
 
 // Gateway asks one gateway. It is safe for concurrent use.
@@ -56,6 +58,20 @@ func (g Gateway) SetShare(ctx context.Context, upstream string, cmd api.Command)
 	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
 	defer cancel()
 	return g.API.SetShare(ctx, upstream, cmd)
+}
+
+// Plan approves a plan or takes the approval back, within CommandTimeout.
+func (g Gateway) Plan(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
+	defer cancel()
+	return g.API.Plan(ctx, upstream, cmd)
+}
+
+// SetState gives a command, within CommandTimeout.
+func (g Gateway) SetState(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
+	defer cancel()
+	return g.API.SetState(ctx, upstream, cmd)
 }
 
 // errNoClock refuses an answer without a time: no age could be told.

@@ -140,7 +140,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 		a.add("no", "breaker unknown, "+text.Breaker(w, now)+" when last heard of")
 	case text.Severity(w) == 0:
 		a.add("ok", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now))
-	case text.Severity(w) == 3 && w.ProbeDue && u.Share == 0 && d.to == nextStep(0):
+	case text.Severity(w) == 3 && w.ProbeDue && u.Share == 0 && d.to == shareAbove(m.live.state.Value(), u, 0):
 		a.add("WARN", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now)+": this step brings its probe")
 		gated = true
 	case text.Severity(w) == 3:
@@ -160,7 +160,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 		return // the gateway's own way back asks nothing of steps or gate
 	}
 	d.assessWindow(m, a, now)
-	if next := nextStep(u.Share); d.to > next {
+	if next := shareAbove(m.live.state.Value(), u, u.Share); d.to > next {
 		a.add("no", "it skips a step: the next is "+percent(next))
 	}
 	switch b := u.NextStep.BlockedBy; {
@@ -179,7 +179,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 func (d *dialog) assessWindow(m *model, a *assessment, now time.Time) {
 	u := a.u
 	held := now.Sub(u.Since)
-	asks := stepObserve(&m.live.state.Value().Failback, u.Share)
+	asks := stepObserve(stepsOf(m.live.state.Value(), u), u.Share)
 	switch {
 	case u.Share == 0 || asks == 0:
 		a.checks = append(a.checks, check{"", "share " + percent(u.Share) + " for " + text.Age(held)})
@@ -195,8 +195,8 @@ func (d *dialog) assessWindow(m *model, a *assessment, now time.Time) {
 
 // stepObserve is how long the step of a share is to be watched; 0 if it is no
 // step, or one to be held.
-func stepObserve(f *api.Failback, share int) time.Duration {
-	for _, s := range f.Steps {
+func stepObserve(steps []api.FailbackStep, share int) time.Duration {
+	for _, s := range steps {
 		if s.Share == share {
 			return time.Duration(s.ObserveSeconds * float64(time.Second))
 		}
@@ -406,14 +406,14 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 	if a.u == nil || d.sending {
 		return
 	}
-	to := prevStep(d.to)
+	further := shareBelow
 	if up {
-		to = nextStep(d.to)
+		further = shareAbove
 	}
+	s := m.live.state.Value()
+	to := further(s, a.u, d.to)
 	if to == a.u.Share {
-		if to = prevStep(to); up {
-			to = nextStep(a.u.Share)
-		}
+		to = further(s, a.u, to)
 	}
 	if to < 0 {
 		return

@@ -32,7 +32,6 @@ func TestDialogWindow(t *testing.T) {
 				s := baseState()
 				u := up("alpha", "here", true, 10)
 				u.Share, u.Since, u.Live = tc.share, time.Now().Add(-tc.held), val(tc.live)
-				u.NextStep = api.NextStep{Share: nextStep(tc.share)}
 				s.Upstreams = []api.Upstream{u}
 				give(m, s, nil, nil)
 				keys(m, "W", tc.key)

@@ -67,6 +67,15 @@ func (m *model) failbackTitle() row {
 	return first(w-20, append(tries, named(max(w-30, 8)).join(shares))...)
 }
 
+// stepsOf are the steps of the upstream's failback under way, else those that
+// are configured.
+func stepsOf(s *api.State, u *api.Upstream) []api.FailbackStep {
+	if len(u.Steps) > 0 || s == nil {
+		return u.Steps
+	}
+	return s.Failback.Steps
+}
+
 // stepRow is one line of the step table.
 type stepRow struct {
 	number string // "": a share in force that is no step
@@ -80,12 +89,12 @@ type stepRow struct {
 
 // stepRows are the configured steps, and the share in force if it is none of
 // them.
-func stepRows(f *api.Failback, u *api.Upstream, held func(share int) string, since string) []stepRow {
+func stepRows(s *api.State, u *api.Upstream, held func(share int) string, since string) []stepRow {
 	var rows []stepRow
 	in := false
 	own := stepRow{number: "-", share: u.Share, window: "held " + since, mark: true}
-	next := nextStep(u.Share)
-	for i, s := range f.Steps {
+	next := shareAbove(s, u, u.Share)
+	for i, s := range stepsOf(s, u) {
 		if s.Share > u.Share && !in {
 			rows, in = append(rows, own), true
 		}
@@ -151,7 +160,7 @@ func (m *model) failbackBody(w int) []row {
 	if whole.State == sources.Unknown {
 		since = "??"
 	}
-	rows = append(rows, m.stepTable(s, u, whole, stepRows(&s.Failback, u, func(share int) string { return heldBefore(d, u.Name, share) }, since), w)...)
+	rows = append(rows, m.stepTable(s, u, whole, stepRows(s, u, func(share int) string { return heldBefore(d, u.Name, share) }, since), w)...)
 	way := m.way(u, whole, now)
 	note("NEXT", strings.TrimPrefix(way.text, "next "), way.style)
 	rows = append(rows, m.ratioNotes(d, now, u, w)...)
@@ -289,7 +298,7 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 		}
 		rows = append(rows, line(mark, func(j int) span { return grid[i][j] }))
 	}
-	if len(s.Failback.Steps) == 0 {
+	if len(stepsOf(s, u)) == 0 {
 		rows = append(rows, styled(dim, "   no steps are configured"))
 	}
 	return rows
@@ -299,7 +308,8 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 	d, _ := m.d()
 	set, waits := m.settling[u.Name]
-	next := "next " + percent(nextStep(u.Share))
+	to := shareAbove(d.state.Value(), u, u.Share)
+	next := "next " + percent(to)
 	switch {
 	case whole.State == sources.Unknown:
 		return span{"not known: " + m.mute(), warn}
@@ -309,7 +319,7 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, now)), accent}
 	case text.ForcedOpen(u, d.clock(now)) != "":
 		return span{m.th.outside(text.ForcedOpen(u, d.clock(now))), warn}
-	case nextStep(u.Share) < 0:
+	case to < 0:
 		if b := text.Worst(u.Breakers); b != nil && text.Severity(b) > 0 {
 			return span{"its breaker comes back by itself", normal}
 		}
@@ -318,7 +328,7 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		return span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
 	}
 	early := ""
-	if asks, held := stepObserve(&d.state.Value().Failback, u.Share), d.clock(now).Sub(u.Since); u.Share > 0 && held < asks {
+	if asks, held := stepObserve(stepsOf(d.state.Value(), u), u.Share), d.clock(now).Sub(u.Since); u.Share > 0 && held < asks {
 		early = ", held " + text.Age(held) + " of " + text.Age(asks)
 	}
 	switch {

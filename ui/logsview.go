@@ -228,7 +228,7 @@ func cutRows(rows []row, n int) []row { return rows[:min(len(rows), n)] }
 // logRow is one row of an answer, in w columns if it is a decision: of that the
 // end says who answered.
 func (m *model) logRow(r *logRow, w int) row {
-	st := [...]style{text.Calm: normal, text.Notable: warn, text.Grave: bad}[r.weight]
+	st := weightStyle[r.weight]
 	if r.at.IsZero() {
 		return styled(st, m.th.outside(r.text))
 	}

@@ -450,7 +450,8 @@ func TestFailbackKeys(t *testing.T) {
 
 // The table marks the step in force, and none of its cells claims evidence.
 func TestStepRows(t *testing.T) {
-	f := baseState().Failback
+	state := baseState()
+	f := &state.Failback
 	no := func(int) string { return "" }
 	for _, tt := range []struct {
 		share int
@@ -463,7 +464,7 @@ func TestStepRows(t *testing.T) {
 		{50, "1:5 2:25 -:50* 3:75+ 4:100"},
 	} {
 		var got []string
-		for _, r := range stepRows(&f, &api.Upstream{Share: tt.share}, no, "3m") {
+		for _, r := range stepRows(&state, &api.Upstream{Share: tt.share}, no, "3m") {
 			s := r.number + ":" + strings.TrimSuffix(percent(r.share), "%")
 			if r.mark {
 				s += "*"
@@ -479,11 +480,11 @@ func TestStepRows(t *testing.T) {
 	}
 	// Other steps than those that there are, and none at all.
 	f.Steps = []api.FailbackStep{{Share: 10, ObserveSeconds: 90}, {Share: 100}}
-	if rows := stepRows(&f, &api.Upstream{Share: 25}, no, "3m"); len(rows) != 3 || !rows[1].mark || rows[1].number != "-" || rows[0].window != "1m30s" {
+	if rows := stepRows(&state, &api.Upstream{Share: 25}, no, "3m"); len(rows) != 3 || !rows[1].mark || rows[1].number != "-" || rows[0].window != "1m30s" {
 		t.Errorf("%+v", rows)
 	}
 	f.Steps = nil
-	if rows := stepRows(&f, &api.Upstream{Share: 100}, no, "3m"); len(rows) != 1 || !rows[0].mark {
+	if rows := stepRows(&state, &api.Upstream{Share: 100}, no, "3m"); len(rows) != 1 || !rows[0].mark {
 		t.Errorf("%+v", rows)
 	}
 }

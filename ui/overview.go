@@ -230,7 +230,7 @@ func (m *model) wayBack(now time.Time, w int) row {
 	}
 	r := row{{" BACK TO ", accent}, {name + "  ", normal}}
 	on := false
-	for _, s := range steps {
+	for _, s := range sharesOf(d.state.Value(), u) {
 		if s == u.Share {
 			r = r.add(strong, "[ "+has+" ] ")
 			on = true
@@ -408,13 +408,8 @@ func (m *model) decisionsPanel(d *data, now time.Time, w, n int) []row {
 
 // decisionRow is one decision: when, whose task, which way, and what came of it.
 func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
-	st := normal
-	switch v.WorkflowStatus {
-	case "unavailable", "incomplete", "human":
-		st = bad
-	case "degraded_completed", "queued", "refused":
-		st = warn
-	case "completed":
+	st := weightStyle[text.StatusWeight(v.WorkflowStatus)]
+	if v.WorkflowStatus == "completed" {
 		st = good
 	}
 	status := m.th.outside(v.WorkflowStatus)

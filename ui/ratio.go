@@ -110,7 +110,7 @@ func (m *model) ratioHeads(d *data, now time.Time, head row, own sources.Number)
 	if limit == nil {
 		return []row{r.add(dim, "  no limit set"), r}
 	}
-	of := percentOf(*limit)
+	of := text.RatioPercent(*limit)
 	if n.Value <= *limit {
 		return []row{r.add(normal, "  limit "+of), r}
 	}
@@ -143,14 +143,9 @@ func (d *data) limit() *float64 {
 
 func (m *model) limitText(d *data, gap string) row {
 	if l := d.limit(); l != nil {
-		return plain(gap + "limit " + percentOf(*l))
+		return plain(gap + "limit " + text.RatioPercent(*l))
 	}
 	return nil
-}
-
-// percentOf writes a limit as it was configured: 2%, 0.5%.
-func percentOf(ratio float64) string {
-	return strconv.FormatFloat(ratio*100, 'g', 4, 64) + "%"
 }
 
 // aboutNow is how exactly a moment must be known to be written without about.

@@ -10,46 +10,62 @@ import (
 	"failback/ui/text"
 )
 
-// steps are the shares there are, in percent.
-var steps = []int{0, 5, 25, 75, 100}
+// sharesOf are the shares that u may be given, in percent, 0 first: the steps
+// of its failback under way, else those that are configured.
+func sharesOf(s *api.State, u *api.Upstream) []int {
+	shares := []int{0}
+	for _, f := range stepsOf(s, u) {
+		if f.Share > shares[len(shares)-1] {
+			shares = append(shares, f.Share)
+		}
+	}
+	if shares[len(shares)-1] < 100 {
+		shares = append(shares, 100)
+	}
+	return shares
+}
 
-// nextStep and prevStep are the steps above and below a share; -1 if none.
-func nextStep(share int) int {
-	for _, s := range steps {
-		if s > share {
-			return s
+// shareAbove and shareBelow are the shares of u next to a share; -1 if there
+// is none.
+func shareAbove(s *api.State, u *api.Upstream, share int) int {
+	if n := u.NextStep.Share; share == u.Share && n > share {
+		return n // the gateway's word: the steps of a spare collapse
+	}
+	for _, v := range sharesOf(s, u) {
+		if v > share {
+			return v
 		}
 	}
 	return -1
 }
 
-func prevStep(share int) int {
-	for _, s := range slices.Backward(steps) {
-		if s < share {
-			return s
+func shareBelow(s *api.State, u *api.Upstream, share int) int {
+	for _, v := range slices.Backward(sharesOf(s, u)) {
+		if v < share {
+			return v
 		}
 	}
 	return -1
 }
 
 func (m *model) noRaise() string {
-	return m.noStep(nextStep, " has all of its traffic already")
+	return m.noStep(shareAbove, " has all of its traffic already")
 }
 
 func (m *model) noLower() string {
-	return m.noStep(prevStep, " has nothing left to take away")
+	return m.noStep(shareBelow, " has nothing left to take away")
 }
 
 // noStep says why no step can be taken, empty if one can; end is what to say
 // of an upstream that has no further step.
-func (m *model) noStep(further func(share int) int, end string) string {
+func (m *model) noStep(further func(s *api.State, u *api.Upstream, share int) int, end string) string {
 	u := m.current()
 	switch {
 	case m.noWrite() != "":
 		return m.noWrite()
 	case u == nil:
 		return "there is no upstream under the cursor"
-	case further(u.Share) < 0:
+	case further(m.live.state.Value(), u, u.Share) < 0:
 		return m.th.outside(u.Name) + end
 	}
 	return ""
@@ -57,11 +73,11 @@ func (m *model) noStep(further func(share int) int, end string) string {
 
 // step opens the dialog for the next step up or down of the current upstream.
 func (m *model) step(up bool) {
-	u := m.current()
-	to := prevStep(u.Share)
+	u, further := m.current(), shareBelow
 	if up {
-		to = nextStep(u.Share)
+		further = shareAbove
 	}
+	to := further(m.live.state.Value(), u, u.Share)
 	m.openDialog(u, to)
 }
 
@@ -110,7 +126,7 @@ func (m *model) undoable() (undoing, string) {
 			return undoing{}, name + " changed again since its last known change"
 		case restorable(u):
 			return undoing{upstream: u.Name, share: u.Undo.Share, restore: true, event: e}, ""
-		case err != nil || !slices.Contains(steps, from):
+		case err != nil || !slices.Contains(sharesOf(s, u), from):
 			return undoing{}, "it is not known what " + name + " had before"
 		case from == u.Share:
 			return undoing{}, name + " has that share already"

@@ -243,6 +243,7 @@ var situations = []struct {
 		keys(m, "W", "j", "j", "j", ">")
 		s := incidentState()
 		s.Upstreams[3].Share, s.Upstreams[3].Revision, s.Upstreams[3].StateBy = 0, 119, "ben"
+		s.Upstreams[3].NextStep.Share = 5
 		give(m, s, []api.Event{{Seq: 7, Event: "traffic_step", Time: time.Now(), Provider: "anthropic-eu-west-1", From: "5", To: "0", By: "ben", Why: "errors again", Revision: 119}}, nil)
 	}},
 	{"undo", func(m *model) { incident(m); keys(m, "W", "u") }},

@@ -7,6 +7,7 @@ import (
 
 	"failback/gateway/operator/api"
 	"failback/sources"
+	"failback/ui/text"
 )
 
 // The glyphs of a spark line, from a real zero up: below each of sparkLevels
@@ -90,7 +91,7 @@ func (m *model) sparkLegend(w int) []row {
 	}
 	under := make([]string, len(sparkLevels))
 	for i, l := range sparkLevels {
-		under[i] = percentOf(l)
+		under[i] = text.RatioPercent(l)
 	}
 	return entry("  "+steps, "the fallback ratio minute by minute: a real zero, under "+strings.Join(under, ", ")+", and above; "+idle+" is idle, a gap is none", w, normal)
 }

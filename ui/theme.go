@@ -16,6 +16,9 @@ const (
 	reversed       // environment, FROZEN
 )
 
+// weightStyle is how what happened looks, by its weight.
+var weightStyle = [...]style{text.Calm: normal, text.Notable: warn, text.Grave: bad}
+
 // theme turns spans into text for one kind of terminal.
 type theme struct {
 	colour bool // false: NO_COLOR

@@ -103,7 +103,7 @@ func (f *Fallback) lines() string {
 	case f.Limit == nil:
 		line("limit", "none is set")
 	default:
-		line("limit", ratioPercent(*f.Limit))
+		line("limit", RatioPercent(*f.Limit))
 	}
 	for _, w := range f.Warnings {
 		line("partial", Visible(w))
@@ -116,10 +116,10 @@ func (f *Fallback) limit() string {
 	case f.OverLimit == nil || f.Limit == nil:
 		return ""
 	case *f.OverLimit:
-		return ", over limit " + ratioPercent(*f.Limit)
+		return ", over limit " + RatioPercent(*f.Limit)
 	}
-	return ", within limit " + ratioPercent(*f.Limit)
+	return ", within limit " + RatioPercent(*f.Limit)
 }
 
-// ratioPercent writes a configured ratio as it was meant: 2%, 0.5%.
-func ratioPercent(v float64) string { return strconv.FormatFloat(v*100, 'g', 4, 64) + "%" }
+// RatioPercent writes a configured ratio as it was meant: 2%, 0.5%.
+func RatioPercent(v float64) string { return strconv.FormatFloat(v*100, 'g', 4, 64) + "%" }

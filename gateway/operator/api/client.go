@@ -244,6 +244,20 @@ func (c *Client) SetShare(ctx context.Context, upstream string, cmd Command) (*R
 	return c.command(ctx, "/operator/v1/upstreams/", upstream, "/share", cmd)
 }
 
+// Plan approves the whole table of steps of an upstream's failback (cmd.Action
+// "plan") or takes the approval back ("manual"). Approving needs the revision
+// that the caller saw, and fails like SetShare; taking back never needs one.
+func (c *Client) Plan(ctx context.Context, upstream string, cmd Command) (*Result, error) {
+	return c.command(ctx, "/operator/v1/upstreams/", upstream, "/share", cmd)
+}
+
+// SetState makes an upstream degraded or recovering (cmd.State). Degrading is a
+// lowering: it ignores the revision. Recovering goes to the first step and
+// fails like SetShare.
+func (c *Client) SetState(ctx context.Context, upstream string, cmd Command) (*Result, error) {
+	return c.command(ctx, "/operator/v1/upstreams/", upstream, "/state", cmd)
+}
+
 // SetBreaker forces a bucket (upstream:capability) open or closed, or gives it
 // back to automatic.
 func (c *Client) SetBreaker(ctx context.Context, bucket string, cmd Command) (*Result, error) {
