@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"failback/gateway/decision"
@@ -13,6 +15,7 @@ type Gauges struct {
 	Weights     []WeightGauge
 	RetryBudget float64 // draws available
 	LogDropped  uint64  // lines since start
+	Jobs        []JobGauge
 }
 
 // BreakerGauge is one bucket.
@@ -37,6 +40,12 @@ type WeightGauge struct {
 	Weight          float64
 }
 
+// JobGauge is one of the gateway's recurring jobs.
+type JobGauge struct {
+	Job         string
+	LastSuccess time.Time // zero: never yet
+}
+
 var (
 	breakerStateDef = definition{"failback_breaker_state", "gauge", []string{"provider", "region", "capability", "state"},
 		"State of a bucket: exactly one of closed, open, half_open and ramping is 1, the others are 0."}
@@ -48,6 +57,8 @@ var (
 		"Effective weight of a candidate: the configured one times its recent success."}
 	retryBudgetDef = definition{"failback_retry_budget_available", "gauge", nil,
 		"Attempts after a first one that the retry budget, shared by all requests, still allows."}
+	jobDef = definition{"failback_job_last_success_timestamp_seconds", "gauge", []string{"job"},
+		"When a recurring job of the gateway last succeeded, in seconds since 1970; 0: never since the start."}
 	logDroppedDef = definition{"failback_log_lines_dropped_total", "counter", nil,
 		"Lines of the decision log that were lost because the sink did not take them in time."}
 )
@@ -57,7 +68,7 @@ var definitions = []definition{
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
 	breakerStateDef, transitionsDef, breakerBlockedDef,
 	shareDef, stepsDef, ownDef, weightDef,
-	sloDef, violationsDef, retryBudgetDef, clientRetriesDef, logDroppedDef,
+	sloDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef,
 }
 
 // gaugeCollector turns a Gauges into metrics at every scrape. Nothing is kept
@@ -70,7 +81,7 @@ type gaugeCollector struct {
 
 func newGaugeCollector(ask func() Gauges) *gaugeCollector {
 	c := &gaugeCollector{ask: ask, descs: map[string]*prometheus.Desc{}}
-	for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, logDroppedDef} {
+	for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef} {
 		c.descs[d.name] = prometheus.NewDesc(d.name, d.help, d.labels, nil)
 	}
 	return c
@@ -104,6 +115,13 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 		s.send(weightDef, w.Weight, w.Model, w.Provider, string(w.Capability))
 	}
 	s.send(retryBudgetDef, g.RetryBudget)
+	for _, j := range g.Jobs {
+		at := 0.0
+		if !j.LastSuccess.IsZero() {
+			at = float64(j.LastSuccess.UnixMilli()) / 1000
+		}
+		s.send(jobDef, at, j.Job)
+	}
 	s.send(logDroppedDef, float64(g.LogDropped))
 }
 

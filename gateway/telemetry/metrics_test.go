@@ -397,13 +397,14 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		Breakers:    []BreakerGauge{{Provider: "a", Region: "us", Capability: decision.Text, State: "closed", Blocked: 3}},
 		Shares:      []ShareGauge{{Provider: "a", Region: "us", Share: 25}},
 		Weights:     []WeightGauge{{Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 62.5}, {Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 1}},
+		Jobs:        []JobGauge{{Job: "probe", LastSuccess: time.UnixMilli(1_790_000_000_250)}, {Job: "watch"}},
 		RetryBudget: 7.5, LogDropped: 4,
 	}
 	NewMetrics(reg, func() Gauges { return g })
 	gauges := func() map[string]float64 {
 		got := map[string]float64{}
 		for k, v := range scraped(t, reg) {
-			for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, logDroppedDef} {
+			for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef} {
 				if strings.HasPrefix(k, d.name+"{") {
 					got[k] = v
 				}
@@ -419,6 +420,8 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		`failback_breaker_blocked_total{capability="text",provider="a",region="us"}`:           3,
 		`failback_upstream_share_ratio{provider="a",region="us"}`:                              0.25,
 		`failback_upstream_weight{capability="text",model="sonnet",provider="a"}`:              62.5,
+		`failback_job_last_success_timestamp_seconds{job="probe"}`:                             1_790_000_000.25,
+		`failback_job_last_success_timestamp_seconds{job="watch"}`:                             0,
 		`failback_retry_budget_available{}`:                                                    7.5,
 		`failback_log_lines_dropped_total{}`:                                                   4,
 	}

@@ -192,6 +192,7 @@ func TestDefinitionsAreWhatIsRegistered(t *testing.T) {
 			Breakers: []BreakerGauge{{Provider: "a", State: "closed"}},
 			Shares:   []ShareGauge{{Provider: "a"}},
 			Weights:  []WeightGauge{{Provider: "a"}},
+			Jobs:     []JobGauge{{Job: "a"}},
 		}
 	})
 	m.Reset(testTopology())
