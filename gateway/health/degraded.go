@@ -1,0 +1,75 @@
+package health
+
+import (
+	"fmt"
+	"time"
+)
+
+// degraded gets nothing. It waits for a person, unless the machine degraded it
+// and may bring it back: what an operator took away only an operator gives back.
+type degraded struct{}
+
+func (degraded) wish(_ *Machine, f *Facts) Wish {
+	if f.Advance != Auto || !f.Machine || f.Retreats >= MaxRetreats || !f.Probed || f.SharedFault || f.Next <= 0 {
+		return Wish{}
+	}
+	return Wish{Move: Recover, To: f.Next, Reason: ReasonProbed}
+}
+
+func (degraded) explain(m *Machine, f *Facts, now time.Time) string {
+	s := f.became(now, Degraded) + "; "
+	switch {
+	case m.wish.Move == Recover:
+		return s + m.standing("begins to come back", "would begin to come back")
+	case !f.Machine || f.Advance != Auto || f.Retreats >= MaxRetreats:
+		return s + f.person() + f.probing()
+	case f.SharedFault:
+		return s + "held while the fault is shared"
+	case !f.Probed:
+		return s + "comes back by itself once the last two probes of each candidate and capability passed"
+	}
+	return s + f.person()
+}
+
+// probing says whether recovery evidence is there.
+func (f *Facts) probing() string {
+	if f.Probed {
+		return " (its probes pass)"
+	}
+	return " (needs two passed probes in a row of each candidate and capability, or an override)"
+}
+
+// person names the command that a person would give.
+func (f *Facts) person() string {
+	s := "waits for an operator"
+	if f.Advance == Auto && f.Retreats >= MaxRetreats {
+		s = fmt.Sprintf("waits for an operator after %d retreats", f.Retreats)
+	}
+	if f.Next <= 0 {
+		return s
+	}
+	return fmt.Sprintf("%s: failback step %s %d", s, f.Upstream, f.Next)
+}
+
+// became says since when, by whom and why.
+func (f *Facts) became(now time.Time, s State) string {
+	text := string(s)
+	if f.By != "" {
+		text += " by " + f.By
+	}
+	if !f.Since.IsZero() {
+		text += " " + span(max(now.Sub(f.Since), 0)) + " ago"
+	}
+	if f.Reason != "" {
+		text += ": " + f.Reason
+	}
+	return text
+}
+
+// standing says that the wish stands.
+func (m *Machine) standing(does, would string) string {
+	if m.wish.Would {
+		return fmt.Sprintf("%s at %d%%, but health.mode is shadow", would, m.wish.To)
+	}
+	return fmt.Sprintf("%s at %d%%", does, m.wish.To)
+}
