@@ -183,11 +183,29 @@ func runStep(in *invocation) error {
 			}
 		}
 		r, err := c.SetShare(ctx, in.args[0], cmd)
+		if e, ok := errors.AsType[*api.Error](err); ok && !in.json && e.Code == api.CodeBlocked && e.Upstream != nil {
+			// What it waits for says more than that it is refused.
+			fmt.Fprint(in.err, text.Evidence(e.Upstream, evidenceTime(e.Upstream)))
+		}
 		if err != nil {
 			return nil, "", err
 		}
 		return r, text.Result(r), nil
 	})
+}
+
+// evidenceTime is the gateway's clock as far as an upstream's state tells it.
+func evidenceTime(u *api.Upstream) time.Time {
+	var at time.Time
+	if u.Evidence != nil {
+		at = u.Evidence.At
+	}
+	for i := range u.Probes {
+		if p := &u.Probes[i]; p.At.After(at) {
+			at = p.At
+		}
+	}
+	return at
 }
 
 func runBreaker(in *invocation) error {

@@ -124,7 +124,7 @@ func heldBefore(d *data, upstream string, share int) string {
 	var end time.Time // of the step that is looked at: when the one after it began
 	for i := range d.changes {
 		e := &d.changes[i]
-		if e.Event != text.KindStep || e.Provider != upstream {
+		if !text.IsStep(e) || e.Provider != upstream {
 			continue
 		}
 		if e.To == strconv.Itoa(share) && !end.IsZero() {
@@ -474,7 +474,7 @@ func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []ro
 	told := u.StateBy == "auto" || u.StateBy == ""
 	for i := range d.changes {
 		e := &d.changes[i]
-		ofShare := e.Event == text.KindStep || e.Event == "health_transition" || e.Event == text.KindCommand && (e.Action == "share" || e.Action == "state")
+		ofShare := e.Event == text.KindStep || e.Event == text.KindHealth || e.Event == text.KindCommand && (e.Action == "share" || e.Action == "state")
 		if e.Provider != u.Name || !ofShare || !shown(e) {
 			continue
 		}

@@ -111,7 +111,7 @@ func (m *model) undoable() (undoing, string) {
 	}
 	for i := range m.live.changes {
 		e := &m.live.changes[i]
-		if e.Event != text.KindStep || e.By == "" || e.By == "auto" {
+		if !text.IsStep(e) || e.By == "" || e.By == "auto" {
 			continue
 		}
 		u := m.live.upstream(e.Provider)
@@ -139,7 +139,7 @@ func (m *model) undoable() (undoing, string) {
 // lastStep is the change that made u's share what it is; nil if not known.
 func (m *model) lastStep(u *api.Upstream) *api.Event {
 	for i := range m.live.changes {
-		if e := &m.live.changes[i]; e.Event == text.KindStep && e.Provider == u.Name && e.Revision == u.Revision {
+		if e := &m.live.changes[i]; text.IsStep(e) && e.Provider == u.Name && e.Revision == u.Revision {
 			return e
 		}
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	KindBreaker     = "breaker_transition"
 	KindStep        = "traffic_step"
+	KindHealth      = "health_transition"
 	KindCommand     = "operator_command"
 	KindReload      = "config_reload"
 	KindCredential  = "credential"
@@ -28,12 +29,25 @@ func Event(e *api.Event) string {
 	var p parts
 	p.word(e.Provider)
 	switch e.Event {
+	case KindHealth:
+		p.change(strings.ToUpper(e.From), strings.ToUpper(e.To))
+		p.note(e)
+		p.cause(e)
 	case KindStep:
+		if !IsStep(e) { // of the failback, not of its share
+			p.word(e.Action)
+			p.word(e.Reason)
+			p.note(e)
+			break
+		}
 		p.word("share")
 		p.change(percent(e.From), percent(e.To))
 		p.note(e)
 		if e.Reason != "" && e.Reason != "raised" && e.Reason != "lowered" {
 			p.word("(" + e.Reason + ")")
+		}
+		if _, why, ok := strings.Cut(e.Detail, ": "); ok && e.Reason == "retreat" {
+			p.word(" " + why)
 		}
 	case KindBreaker:
 		p.word(e.Capability)
@@ -66,6 +80,11 @@ func Event(e *api.Event) string {
 		p.cause(e)
 	}
 	return Visible(p.String())
+}
+
+// IsStep reports whether e changed a share: traffic_step tells of plans too.
+func IsStep(e *api.Event) bool {
+	return e.Event == KindStep && (e.Action == "" || e.Action == "share")
 }
 
 // By names who made e, "auto" for the gateway itself.

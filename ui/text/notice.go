@@ -10,7 +10,7 @@ import (
 
 // Notice is a state of the whole gateway that nobody may overlook.
 type Notice struct {
-	Word  string // one word, in capitals
+	Word  string // a word or two, in capitals
 	Text  string
 	Grave bool // clients are or may be hurt by it
 }
@@ -26,6 +26,9 @@ func Notices(s *api.State, now time.Time) []Notice {
 			t += `: "` + p.Why + `"`
 		}
 		add(true, "PASSTHROUGH", t)
+	}
+	if f := s.SharedFault; f != nil {
+		add(true, "SHARED FAULT", sharedFault(f, now))
 	}
 	if s.Draining {
 		add(true, "DRAINING", "this gateway is stopping and refuses new requests soon")
@@ -50,6 +53,20 @@ func Notices(s *api.State, now time.Time) []Notice {
 		if u.Unsynced {
 			add(false, "UNSYNCED", u.Name+" share "+strconv.Itoa(u.Share)+"% is in force here and not yet written down")
 		}
+	}
+	for i := range s.Dependencies {
+		if d := &s.Dependencies[i]; d.Result == "failed" {
+			add(false, "DEPENDENCY", dependency(d, now))
+		}
+	}
+	if t := s.Store.Error; t != "" {
+		add(false, "STORE", "writes fail"+forHow(s.Store.Since, now)+": "+t+"; a raise is refused, a lowering is in force here and UNSYNCED")
+	}
+	if t := untold(&s.Notify, now); t != "" {
+		add(false, "NOTIFY", t)
+	}
+	if t := late(s.Jobs, now); t != "" {
+		add(false, "LATE", t)
 	}
 	if n := s.Audit.Pending; n > 0 || s.Audit.Lost > 0 {
 		t := strconv.Itoa(n) + " entries wait in memory"
@@ -93,6 +110,87 @@ func Notices(s *api.State, now time.Time) []Notice {
 		}
 	}
 	return sorted
+}
+
+// sharedFault says what a fault that switching cannot escape means now.
+func sharedFault(f *api.SharedFault, now time.Time) string {
+	t := "nobody else may be switched to, requests end at once"
+	switch {
+	case f.NextProbeAt.IsZero():
+	case f.NextProbeAt.After(now):
+		t += "; next probe in " + left(f.NextProbeAt, now)
+	default:
+		t += "; probe due"
+	}
+	t += "; " + f.Reason + forHow(f.Since, now) + ": " + strings.Join(f.Upstreams, ", ")
+	if f.Detail != "" {
+		t += ": " + f.Detail
+	}
+	return t
+}
+
+func dependency(d *api.Dependency, now time.Time) string {
+	t := d.Name + " (" + d.Kind + ", " + d.Domain + ") failed" + forHow(d.Since, now)
+	if d.Detail != "" {
+		t += ": " + d.Detail
+	}
+	if len(d.Upstreams) > 0 {
+		t += "; named by " + strings.Join(d.Upstreams, ", ")
+	}
+	return t
+}
+
+// untold says that those who were to be told have not been; empty if they have.
+func untold(n *api.Notify, now time.Time) string {
+	if !n.Configured || n.LastError == "" && n.Lost == 0 {
+		return ""
+	}
+	t := "not told: webhook"
+	if n.LastError != "" {
+		t += ": " + n.LastError
+		if !n.LastErrorAt.IsZero() {
+			t += ", " + Age(now.Sub(n.LastErrorAt)) + " ago"
+		}
+	}
+	if n.Pending > 0 {
+		t += "; " + strconv.Itoa(n.Pending) + " wait"
+		if !n.Oldest.IsZero() {
+			t += ", the oldest for " + Age(now.Sub(n.Oldest))
+		}
+	}
+	if n.Lost > 0 {
+		t += "; " + Count(n.Lost) + " given up"
+	}
+	return t
+}
+
+// late says which jobs should have succeeded since; empty if none.
+func late(jobs []api.Job, now time.Time) string {
+	var ls []string
+	for i := range jobs {
+		j := &jobs[i]
+		if !j.Late {
+			continue
+		}
+		t := j.Name + " never succeeded"
+		if !j.LastSuccess.IsZero() {
+			t = j.Name + " last succeeded " + Age(now.Sub(j.LastSuccess)) + " ago"
+		}
+		t += ", due every " + span(j.EverySeconds)
+		if j.Error != "" {
+			t += ": " + j.Error
+		}
+		ls = append(ls, t)
+	}
+	return strings.Join(ls, "; ")
+}
+
+// forHow is " for 2m10s"; empty if it is not known since when.
+func forHow(since, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return " for " + Age(now.Sub(since))
 }
 
 // shadow says which upstreams have breakers that only record.

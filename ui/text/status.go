@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 	}
 	b.WriteByte('\n')
 	for _, n := range Notices(s, now) {
-		fmt.Fprintf(&b, "%-11s %s\n", n.Word, n.Text)
+		paragraph(&b, 0, n.Word, n.Text)
 	}
 	t := &s.Traffic
 	fmt.Fprintf(&b, "users       %s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s\n",
@@ -43,6 +44,7 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 	fmt.Fprintf(&b, "last write  %s\n\n", lastWrite(s, now))
 
 	b.WriteString(upstreams(s, changes, now))
+	b.WriteString(healths(s, now))
 	if len(s.Tasks) > 0 {
 		b.WriteByte('\n')
 		rows := make([][]string, len(s.Tasks))
@@ -83,6 +85,11 @@ func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 	if len(s.Upstreams) == 0 {
 		return "no upstream is configured\n"
 	}
+	header := []string{"UPSTREAM", "BREAKER", "FOR", ">SHARE", ">LIVE", ">REQ/S", ">ERR", ">P95", ">REV", "NEXT STEP"}
+	measured := Measured(s)
+	if measured {
+		header = slices.Insert(header, 1, "HEALTH")
+	}
 	rows := make([][]string, len(s.Upstreams))
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
@@ -100,8 +107,11 @@ func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), FirstOutput(u),
 			strconv.FormatUint(u.Revision, 10), Next(u, now),
 		}
+		if measured {
+			rows[i] = slices.Insert(rows[i], 1, HealthFor(u, now))
+		}
 	}
-	return Table([]string{"UPSTREAM", "BREAKER", "FOR", ">SHARE", ">LIVE", ">REQ/S", ">ERR", ">P95", ">REV", "NEXT STEP"}, rows)
+	return Table(header, rows)
 }
 
 // Next writes the next step up of u, or why it may not be taken, now being the

@@ -134,6 +134,7 @@ func TestHostile(t *testing.T) {
 	for _, h := range []string{"\x1b[2J", "\x1b]52;c;eA==\a", "\u202e", "\r", "\nFAKE", "\u009b", "\xff", "\t", "\u200b"} {
 		for name, f := range map[string]func(h string) string{
 			"status":    func(h string) string { return Status(stateWith(h)) },
+			"health":    func(h string) string { return Status(troubled(h)) },
 			"decisions": func(h string) string { return Decisions(ds(h)) },
 			"events":    func(h string) string { return told(es(h)) },
 			"result": func(h string) string {
@@ -146,9 +147,20 @@ func TestHostile(t *testing.T) {
 					t.Errorf("%s with %q prints %U", name, h, r)
 				}
 			}
-			if n, plain := strings.Count(got, "\n"), strings.Count(f("x"), "\n"); n != plain {
+			if n, plain := heads(got), heads(f("x")); n != plain {
 				t.Errorf("%s with %q has %d lines, %d without", name, h, n, plain)
 			}
 		}
 	}
+}
+
+// heads counts the lines that do not go on with the one above.
+func heads(s string) int {
+	n := 0
+	for l := range strings.SplitSeq(s, "\n") {
+		if !strings.HasPrefix(l, "            ") {
+			n++
+		}
+	}
+	return n
 }
