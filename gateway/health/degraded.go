@@ -20,7 +20,7 @@ func (degraded) explain(m *Machine, f *Facts, now time.Time) string {
 	s := f.became(now, Degraded) + "; "
 	switch {
 	case m.wish.Move == Recover:
-		return s + m.standing("begins to come back", "would begin to come back")
+		return s + m.standing("begins to come back at", "would begin to come back at")
 	case !f.Machine || f.Advance != Auto || f.Retreats >= MaxRetreats:
 		return s + f.person() + f.probing()
 	case f.SharedFault:
@@ -48,7 +48,11 @@ func (f *Facts) person() string {
 	if f.Next <= 0 {
 		return s
 	}
-	return fmt.Sprintf("%s: failback step %s %d", s, f.Upstream, f.Next)
+	s = fmt.Sprintf("%s: failback step %s %d", s, f.Upstream, f.Next)
+	if f.Advance == Plan && !f.Plan && f.Condition == IsRecovering {
+		s += ", or approval of the plan"
+	}
+	return s
 }
 
 // became says since when, by whom and why.
@@ -69,7 +73,7 @@ func (f *Facts) became(now time.Time, s State) string {
 // standing says that the wish stands.
 func (m *Machine) standing(does, would string) string {
 	if m.wish.Would {
-		return fmt.Sprintf("%s at %d%%, but health.mode is shadow", would, m.wish.To)
+		return fmt.Sprintf("%s %d%%, but health.mode is shadow", would, m.wish.To)
 	}
-	return fmt.Sprintf("%s at %d%%", does, m.wish.To)
+	return fmt.Sprintf("%s %d%%", does, m.wish.To)
 }

@@ -36,13 +36,13 @@ func (recovering) explain(m *Machine, f *Facts, now time.Time) string {
 	case f.SharedFault:
 		return s + "held while the fault is shared"
 	case f.Evidence == Fail && m.wish.Move == Retreat:
-		return s + m.standing("goes back: "+f.EvidenceText+";", "would go back: "+f.EvidenceText+";")
+		return s + "its evidence fails (" + f.EvidenceText + "): " + m.standing("goes back to", "would go back to")
 	case f.Evidence == Fail:
 		return s + "its evidence fails (" + f.EvidenceText + "), but nobody else could take its requests: it stays"
 	case f.Share >= full:
 		return s + "healthy in " + span(max(f.Settings.RecoveryWindow-f.HeldFull, 0)) + " if that holds"
 	case m.wish.Move == Climb:
-		return s + m.standing("goes on", "would go on")
+		return s + m.standing("goes on to", "would go on to")
 	case f.climbs() && f.Evidence == NoData:
 		return s + fmt.Sprintf("goes on to %d%% by itself when its evidence passes (%s)", f.Next, f.EvidenceText)
 	case f.Evidence == NoData:

@@ -170,7 +170,7 @@ func (d *Detector) judgeEnd() {
 			continue
 		}
 		for _, r := range members {
-			if slices.Contains(r.Domains, dep.domain) && instant(r.ok.Load()) >= dep.since {
+			if slices.Contains(r.Domains, dep.domain) && !r.quiet(dep.since) {
 				dep.covers = nil
 				break
 			}
@@ -202,11 +202,6 @@ func (d *Detector) fail(upstream string, conn uint64, now time.Time) {
 		d.judgeDependency(&d.dependencies[i], at)
 	}
 	d.publish(now, "")
-	if d.active.Load() != nil {
-		// Whoever answered while this was judged may have seen no fault to end.
-		d.judgeEnd()
-		d.publish(now, "answered meanwhile")
-	}
 	d.mu.Unlock()
 	d.tell()
 }
@@ -235,6 +230,12 @@ func (r *reach) note(at instant, conn uint64) bool {
 func (r *reach) failing(now, since instant) bool {
 	first := r.fails[FaultFailures-1]
 	return first != 0 && first > since && now-first <= instant(FaultWindow)
+}
+
+// quiet reports whether it was not reached in the FaultQuiet before now, nor since.
+func (r *reach) quiet(now instant) bool {
+	ok := instant(r.ok.Load())
+	return ok == 0 || now-ok >= instant(FaultQuiet)
 }
 
 // judgePath says whether the failures up to now are a fault of the path.
@@ -308,7 +309,7 @@ func (d *Detector) judgeDependency(dep *dependency, now instant) {
 		if !slices.Contains(r.Domains, dep.domain) {
 			continue
 		}
-		if ok := instant(r.ok.Load()); ok != 0 && now-ok < instant(FaultQuiet) {
+		if !r.quiet(now) {
 			return
 		}
 		if r.failing(now, instant(r.ok.Load())) && !slices.Contains(dep.covers, name) {
@@ -359,6 +360,9 @@ func (d *Detector) publish(now time.Time, why string) {
 		d.probeAt.Store(int64(d.at(now)) + d.cooldown.Load())
 		d.active.Store(next)
 		d.note(next, now, "begun", next.Detail)
+		// Whoever was reached while this was judged may have seen no fault to end.
+		d.judgeEnd()
+		d.publish(now, "answered meanwhile")
 	case old.Path == next.Path && slices.Equal(old.Dependencies, next.Dependencies) && slices.Equal(old.Upstreams, next.Upstreams):
 		return
 	default:

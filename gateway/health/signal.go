@@ -49,8 +49,10 @@ type Signal struct {
 	// SuspectOnly says that red is a reason to look, not to leave: a date that
 	// comes nearer, or a credential whose failure is to be seen.
 	SuspectOnly bool
-	Value       string // for people: "12/20 failed"
-	BlindSpot   string // what it cannot see
+	// Coming says that it is red for a date that is still to come.
+	Coming    bool
+	Value     string // for people: "12/20 failed"
+	BlindSpot string // what it cannot see
 	// At is when it was measured, zero if it never was.
 	At time.Time
 	// Since is when it got its colour. Machine.Signals fills it in.
@@ -74,16 +76,8 @@ func Hurry(state State, signals []Signal) bool {
 	case Degraded:
 		return true
 	case Suspect:
-		red := 0
-		for i := range signals {
-			if s := &signals[i]; s.red() {
-				red++
-				if s.grave() || s.Group != Expiry {
-					return true
-				}
-			}
-		}
-		return red == 0 // about to be cleared: probes confirm it
+		return !slices.ContainsFunc(signals, func(s Signal) bool { return s.red() && s.Coming }) ||
+			slices.ContainsFunc(signals, func(s Signal) bool { return s.red() && !s.Coming })
 	}
 	return false
 }

@@ -272,7 +272,7 @@ func (g *Signal) expiry(now, end time.Time, margin time.Duration) {
 	case left <= 0:
 		g.Colour, g.Value = Red, "expired "+span(-left)+" ago"
 	case left <= margin:
-		g.Colour, g.SuspectOnly, g.Value = Red, true, "expires in "+span(left)
+		g.Colour, g.SuspectOnly, g.Coming, g.Value = Red, true, true, "expires in "+span(left)
 	default:
 		g.Colour, g.Value = Green, "expires in "+span(left)
 	}

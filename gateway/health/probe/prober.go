@@ -289,23 +289,18 @@ func (p *Prober) free(i id) {
 // attempt calls Attempt. One that panics says nothing of its target, and ends
 // nobody else's.
 func (p *Prober) attempt(ctx context.Context, t Target) (r Result) {
-	done := false
 	defer func() {
-		if done {
+		v := recover()
+		if v == nil {
 			return
 		}
-		detail := "the probe ended without a result"
-		if v := recover(); v != nil {
-			detail = "the probe panicked"
-			if e, ok := v.(runtime.Error); ok { // its text is Go's own
-				detail += ": " + e.Error()
-			}
+		detail := "the probe panicked"
+		if e, ok := v.(runtime.Error); ok { // its text is Go's own
+			detail += ": " + e.Error()
 		}
 		r = Result{Outcome: decision.Outcome{Class: decision.Internal, Detail: detail}}
 	}()
-	r = p.o.Attempt(ctx, t)
-	done = true
-	return r
+	return p.o.Attempt(ctx, t)
 }
 
 // record keeps what came of a probe and tells it on, unless Run ends or nobody
