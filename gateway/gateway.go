@@ -208,7 +208,7 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
 	g.breakers = breaker.New(g.event)
 	g.book = upstream.NewBook(g.event)
-	if g.traffic, err = traffic.Open(filepath.Join(cfg.DataDir, "traffic.json"), g.event); err != nil {
+	if g.traffic, err = traffic.Open(g.ctx, traffic.NewFile(filepath.Join(cfg.DataDir, "traffic.json")), g.event); err != nil {
 		return err
 	}
 	g.onStop(g.traffic.Close)
@@ -233,12 +233,13 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 
 // install puts s in force. The caller holds reloading.
 func (g *Gateway) install(s *setup) {
-	names := make([]string, 0, len(s.cfg.Upstreams))
+	primaryOf := make(map[string][]string, len(s.cfg.Upstreams))
 	for _, u := range s.cfg.Upstreams {
-		names = append(names, u.Name)
+		primaryOf[u.Name] = s.primaryOf(u.Name)
 	}
-	g.traffic.Ensure(names)
-	for _, name := range names {
+	g.traffic.Configure(stepsOf(s.cfg))
+	g.traffic.Ensure(primaryOf)
+	for name := range primaryOf {
 		g.breakers.SetReduced(name, g.traffic.Share(name) < traffic.Full)
 	}
 	g.router.Budget.Configure(s.plan.BudgetRatio, s.plan.BudgetBurst)

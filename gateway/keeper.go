@@ -120,24 +120,23 @@ func limit(cfg *config.Config) *api.Limit {
 	return &api.Limit{FallbackRatio: cfg.Limit.FallbackRatio}
 }
 
-// failbackOf is the way back as it is in force: the shares there are, each
-// watched for as long as it is configured.
+// failbackOf is the way back as failbacks begin it from now on.
 func failbackOf(cfg *config.Config) api.Failback {
 	f := api.Failback{
 		Advance: cfg.Failback.Advance, MinRequests: cfg.Failback.MinRequests, Owner: cfg.Failback.Owner,
 		SuccessTolerance: cfg.Failback.Tolerance.Success, FirstOutputTolerance: cfg.Failback.Tolerance.FirstOutput,
 	}
-	for _, share := range traffic.Steps {
-		if share == 0 {
-			continue
-		}
-		step := api.FailbackStep{Share: share}
-		for _, s := range cfg.Failback.Steps {
-			if s.Share == share {
-				step.ObserveSeconds = s.Observe.Seconds()
-			}
-		}
-		f.Steps = append(f.Steps, step)
+	for _, s := range cfg.Failback.Steps {
+		f.Steps = append(f.Steps, api.FailbackStep{Share: s.Share, ObserveSeconds: s.Observe.Seconds()})
 	}
 	return f
+}
+
+// stepsOf are the steps of failbacks that begin under cfg.
+func stepsOf(cfg *config.Config) []traffic.Step {
+	var steps []traffic.Step
+	for _, s := range cfg.Failback.Steps {
+		steps = append(steps, traffic.Step{Share: s.Share, Observe: s.Observe})
+	}
+	return steps
 }

@@ -11,7 +11,6 @@ import (
 	"failback/gateway/policy"
 	"failback/gateway/router"
 	"failback/gateway/telemetry"
-	"failback/gateway/traffic"
 )
 
 // scope is how far a command reaches until gateways share a store.
@@ -133,11 +132,11 @@ func (v *view) upstream(name string) api.Upstream {
 		Name: name, Region: up.Region, Dialect: string(up.Dialect),
 		Revision: share.Revision, Share: share.Share, Since: share.Since,
 		StateBy: share.By, StateWhy: share.Why, Unsynced: share.Unsynced, FailbackID: share.FailbackID,
-		PrimaryOf: v.primaryOf(name),
+		PrimaryOf: v.setup.primaryOf(name),
 		Live:      live.Live, RPS: live.RPS, OwnRPS: live.OwnRPS,
 		ErrorRatio: live.ErrorRatio, FirstOutputP95: live.FirstOutputP95,
 		InFlight: int(up.Inflight.Load()),
-		NextStep: api.NextStep{Share: traffic.Next(share.Share)},
+		NextStep: api.NextStep{Share: share.Next()},
 	}
 	if len(u.PrimaryOf) == 0 {
 		u.Live = api.Number{State: api.StateNone, At: v.now}
@@ -185,11 +184,12 @@ func (v *view) breaker(b breaker.Snapshot) api.Breaker {
 
 var dialects = [...]decision.Dialect{decision.OpenAI, decision.Anthropic}
 
-func (v *view) primaryOf(name string) []string {
+// primaryOf are the models of which an upstream is primary on some endpoint.
+func (s *setup) primaryOf(name string) []string {
 	models := []string{}
-	for _, m := range v.setup.modelNames {
+	for _, m := range s.modelNames {
 		for _, d := range dialects {
-			if l := v.setup.plan.Models[m].Lineup(d); l != nil && l.Primary().Upstream.Name == name {
+			if l := s.plan.Models[m].Lineup(d); l != nil && l.Primary().Upstream.Name == name {
 				models = append(models, m)
 				break
 			}

@@ -150,7 +150,7 @@ func inWorldOf(t *testing.T, cs []candidate, serve func(*world, candidate, net.L
 			t: t, net: &memnet.Network{}, stubs: map[string]*stub{}, upstream: map[string]*Upstream{}, memory: &counted{}, settings: defaults(),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		table, err := traffic.Open("", w.events.add)
+		table, err := traffic.Open(ctx, new(traffic.Memory), w.events.add)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,9 +161,9 @@ func inWorldOf(t *testing.T, cs []candidate, serve func(*world, candidate, net.L
 		}
 		var stops []func()
 		var running sync.WaitGroup
-		names := []string{}
+		primaryOf := map[string][]string{}
 		for _, c := range cs {
-			names = append(names, c.name)
+			primaryOf[c.name] = nil
 			l, err := w.net.Listen(c.name + ".test:80")
 			if err != nil {
 				t.Fatal(err)
@@ -171,7 +171,7 @@ func inWorldOf(t *testing.T, cs []candidate, serve func(*world, candidate, net.L
 			stops = append(stops, serve(w, c, l))
 			w.add(c)
 		}
-		table.Ensure(names)
+		table.Ensure(primaryOf)
 		w.plan = &Plan{
 			Models:      map[string]*Model{"m": NewModel("m", w.cands)},
 			FirstOutput: time.Minute, Unary: 10 * time.Minute,

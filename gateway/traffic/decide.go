@@ -1,53 +1,194 @@
 package traffic
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
-// decide returns the share that c comes to in state cur at now. An equal share
-// means that there is nothing to do, a lower one takes effect whatever c was
-// based on. Errors are those of Table.Set.
-func decide(c Command, cur State, now time.Time) (int, error) {
+// outcome is what a command comes to: the record afterwards, which is the one
+// before if there is nothing to do, and the words of its events.
+type outcome struct {
+	next   Record
+	step   string // reason of the step: raised, lowered, undo, override, degraded, retreat, merged
+	cause  string // of the change of condition: operator, auto, plan, override, undo, recovered, merged, or the machine's
+	detail string // for people
+}
+
+// looser reports whether next lets more through than cur, or will by itself:
+// only that must be stored before it takes effect.
+func looser(cur, next Record) bool {
+	return next.Share > cur.Share || next.Plan != nil && !samePlan(cur.Plan, next.Plan)
+}
+
+// decide returns what c comes to for the upstream whose record is r and whose
+// state is s. configured are the steps of a failback that begins now. A lower
+// share takes effect whatever c was based on. Errors are those of Table.Set.
+func decide(c Command, r Record, s State, configured []Step, now time.Time) (outcome, error) {
 	if c.Undo {
-		return undo(c, cur, now)
+		return undo(c, r, s, now)
 	}
-	if c.Share <= cur.Share {
-		return c.Share, nil
+	if !isShare(c.Share, r.Steps, configured) {
+		steps := configured
+		if len(r.Steps) > 0 {
+			steps = r.Steps
+		}
+		return outcome{}, invalid("share %d of %s is none of %s", c.Share, s.Upstream, shareList(steps))
 	}
+	switch {
+	case c.Share < r.Share:
+		return outcome{next: lowered(r, c, configured, now), step: "lowered", cause: causeOf(c.By)}, nil
+	case c.Share == r.Share && r.Machine && byPerson(c.By):
+		// An operator takes over what the machine degraded: it gets nothing
+		// any more, which is less.
+		return outcome{next: takenOver(r, c.By, strings.TrimSpace(c.Why), now), cause: causeOf(c.By)}, nil
+	case c.Share == r.Share:
+		return outcome{next: r}, nil
+	}
+	if err := mayRaise(c, r, s); err != nil {
+		return outcome{}, err
+	}
+	out := outcome{next: raised(r, c, now), step: "raised", cause: causeOf(c.By)}
+	if c.Override {
+		out.step, out.cause = "override", "override"
+	}
+	return out, nil
+}
+
+// causeOf is the reason of a change of condition that by asked for.
+func causeOf(by string) string {
+	switch {
+	case by == Auto:
+		return "auto"
+	case !byPerson(by):
+		return "plan"
+	}
+	return "operator"
+}
+
+// mayRaise reports what keeps c, which asks for more, from getting it.
+func mayRaise(c Command, r Record, s State) error {
 	if c.Revision == nil {
-		return 0, invalid("raising %s needs the revision it is based on; the current one is %d", cur.Upstream, cur.Revision)
+		return invalid("raising %s needs the revision it is based on; the current one is %d", s.Upstream, r.Revision)
 	}
-	if *c.Revision != cur.Revision {
-		return 0, &StaleError{Current: cur}
+	if *c.Revision != r.Revision {
+		return &StaleError{Current: s}
+	}
+	blocked := func(by string) error { return &BlockedError{Current: s, By: by} }
+	if !byPerson(c.By) {
+		switch {
+		case c.Override:
+			return invalid("an override of %s needs a person: %s is none", s.Upstream, c.By)
+		case r.Retreats >= retreatsMost:
+			return blocked("it retreated twice: the next step is an operator's")
+		case c.By != Auto && (r.Plan == nil || c.By != ByPlan(r.Plan.By)):
+			return blocked("no plan of " + strings.TrimPrefix(c.By, planPrefix) + " is in force")
+		}
 	}
 	if c.Override {
 		if strings.TrimSpace(c.Why) == "" {
-			return 0, invalid("an override needs a reason: say why %s may skip its gate", cur.Upstream)
+			return invalid("an override needs a reason: say why %s may skip its gate", s.Upstream)
 		}
-		return c.Share, nil
+		if !isShare(c.Share, r.Steps) {
+			return invalid("share %d of %s is none of %s, the steps its failback began with", c.Share, s.Upstream, shareList(r.Steps))
+		}
+		return nil
 	}
-	if next := Next(cur.Share); c.Share != next {
-		return 0, &BlockedError{Current: cur, By: "one step at a time: the next is " + percent(next)}
+	next := s.Next()
+	if c.Collapse {
+		next = Full
+	}
+	if c.Share != next {
+		return blocked("one step at a time: the next is " + percent(next))
 	}
 	if c.BlockedBy != "" {
-		return 0, &BlockedError{Current: cur, By: c.BlockedBy}
+		return blocked(c.BlockedBy)
 	}
-	return c.Share, nil
+	return nil
 }
 
-func undo(c Command, cur State, now time.Time) (int, error) {
-	if c.Revision != nil && *c.Revision != cur.Revision {
-		return 0, &StaleError{Current: cur}
+func undo(c Command, r Record, s State, now time.Time) (outcome, error) {
+	if c.Revision != nil && *c.Revision != r.Revision {
+		return outcome{}, &StaleError{Current: s}
 	}
-	u := cur.Undo
+	u := r.Undo
 	switch {
 	case u == nil:
-		return 0, &BlockedError{Current: cur, By: "its last change is not a lowering that can be put back"}
+		return outcome{}, &BlockedError{Current: s, By: "its last change is not a lowering that can be put back"}
 	case u.By != c.By:
-		return 0, &BlockedError{Current: cur, By: "only " + u.By + " can put back that lowering; raise it step by step"}
+		return outcome{}, &BlockedError{Current: s, By: "only " + u.By + " can put back that lowering; raise it step by step"}
 	case now.After(u.Until):
-		return 0, &BlockedError{Current: cur, By: "it was lowered more than " + UndoFor.String() + " ago; raise it step by step"}
+		return outcome{}, &BlockedError{Current: s, By: "it was lowered more than " + UndoFor.String() + " ago; raise it step by step"}
 	}
-	return u.Share, nil
+	c.Share = u.Share
+	next := raised(r, c, now)
+	if u.Whole {
+		next = ended(next)
+		next.LastID = u.LastID
+	}
+	next.Reason = u.Reason
+	entered(&next, r, c.By, now)
+	return outcome{next: next, step: "undo", cause: "undo"}, nil
+}
+
+// changed is r one revision on.
+func changed(r Record) Record {
+	r.Revision++
+	r.Undo = nil
+	return r
+}
+
+// entered notes on next, which r becomes, whose change of condition it is.
+func entered(next *Record, r Record, by string, now time.Time) {
+	if next.condition() != r.condition() || next.Machine != r.Machine {
+		next.StateSince, next.StateBy = now, by
+	}
+}
+
+func raised(r Record, c Command, now time.Time) Record {
+	next := changed(r)
+	next.Share, next.Since, next.By, next.Why = c.Share, now, c.By, strings.TrimSpace(c.Why)
+	next.Served, next.Machine = 0, false
+	entered(&next, r, c.By, now)
+	return next
+}
+
+// lowered begins a failback with the configured steps unless one is under way.
+func lowered(r Record, c Command, configured []Step, now time.Time) Record {
+	next := changed(r)
+	next.Share, next.Since, next.By, next.Why = c.Share, now, c.By, strings.TrimSpace(c.Why)
+	next.Served, next.Machine = 0, c.Share == 0 && c.By == Auto
+	if r.FailbackID == "" {
+		next.FailbackID, next.Steps = nextID(r.LastID, now), slices.Clone(configured)
+	}
+	if r.FailbackID == "" || c.Share == 0 {
+		next.Reason = next.Why
+	}
+	if byPerson(c.By) {
+		next.Undo = &UndoRecord{
+			Share: r.Share, Whole: r.FailbackID == "", Reason: r.Reason, LastID: r.LastID,
+			By: c.By, Until: now.Add(UndoFor),
+		}
+	}
+	if byPerson(c.By) || c.Share == 0 {
+		next.Plan = nil
+	}
+	entered(&next, r, c.By, now)
+	return next
+}
+
+// takenOver is r, degraded by the machine, as an operator's doing.
+func takenOver(r Record, by, reason string, now time.Time) Record {
+	next := changed(r)
+	next.Machine, next.By, next.Why, next.Reason = false, by, reason, reason
+	entered(&next, r, by, now)
+	return next
+}
+
+// ended is r without its failback.
+func ended(r Record) Record {
+	r.LastID, r.FailbackID = r.FailbackID, ""
+	r.Machine, r.Steps, r.Passed, r.Retreats, r.Plan, r.Undo = false, nil, nil, 0, nil, nil
+	r.Served, r.Split, r.Reason = 0, nil, ""
+	return r
 }

@@ -10,13 +10,32 @@ func rev(n uint64) *uint64 { return &n }
 
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 11, 30, 4, 31, 0, 0, time.UTC)
-	at := func(share int) State { return State{Upstream: "a", Share: share, Revision: 7, By: "ben"} }
+	at := func(share int) Record {
+		return Record{Version: RecordVersion, Share: share, Revision: 7, By: "ben", StateBy: "ben", FailbackID: "2026-11-30T04", Steps: DefaultSteps()}
+	}
 	lowered := at(25)
-	lowered.Undo = &Undo{Share: 75, By: "ana", Until: now}
+	lowered.Undo = &UndoRecord{Share: 75, By: "ana", Until: now}
+	decide := func(c Command, r Record, now time.Time) (int, error) {
+		t.Helper()
+		if err := r.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if c.By == "" {
+			c.By = "ana"
+		}
+		out, err := decide(c, r, r.state("a"), DefaultSteps(), now)
+		if err == nil && (out.next.Revision == 7) != (out.next.Share == r.Share) {
+			t.Errorf("revision %d at %d%% after %d%%", out.next.Revision, out.next.Share, r.Share)
+		}
+		if err == nil && out.next.Validate() != nil {
+			t.Errorf("comes to a record that cannot be: %v", out.next.Validate())
+		}
+		return out.next.Share, err
+	}
 
 	tests := []struct {
 		name    string
-		state   State
+		state   Record
 		command Command
 		want    int
 		refused string // type of the error, empty for none
@@ -84,10 +103,12 @@ func kindOf(err error) string {
 }
 
 func TestNext(t *testing.T) {
-	want := map[int]int{0: 5, 5: 25, 25: 75, 75: 100, 100: 0}
-	for from, to := range want {
-		if got := Next(from); got != to {
-			t.Errorf("Next(%d) = %d, want %d", from, got, to)
+	for from, to := range map[int]int{0: 5, 5: 25, 25: 75, 75: 100, 100: 0, 50: 75} {
+		if got := (State{Share: from, Steps: DefaultSteps()}).Next(); got != to {
+			t.Errorf("Next of %d = %d, want %d", from, got, to)
 		}
+	}
+	if got := (State{Share: Full}).Next(); got != 0 {
+		t.Errorf("Next of a whole upstream = %d", got)
 	}
 }

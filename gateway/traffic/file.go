@@ -1,133 +1,126 @@
 package traffic
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 )
 
+// Versions of the file: the first held shares without conditions.
 const (
-	fileVersion = 1
-	idLayout    = "2006-01-02T15"
+	fileOfShares  = 1
+	fileOfRecords = 2
 )
 
 // file is the share table as it is stored.
 type file struct {
-	Version   int              `json:"version"`
-	Upstreams map[string]saved `json:"upstreams"`
+	Version   int                        `json:"version"`
+	Upstreams map[string]json.RawMessage `json:"upstreams"`
 }
 
-type saved struct {
-	Share      int       `json:"share"`
-	Revision   uint64    `json:"revision"`
-	Since      time.Time `json:"since"`
-	By         string    `json:"by"`
-	Why        string    `json:"why,omitempty"`
-	FailbackID string    `json:"failback_id,omitempty"`
-	// Heavy are keys of conversations, in hexadecimal: JSON numbers lose bits.
-	Heavy   []string   `json:"split_by_request,omitempty"`
-	Undo    *savedUndo `json:"undo,omitempty"`
-	Removed time.Time  `json:"removed,omitzero"`
+// File keeps records in one JSON file.
+type File struct {
+	path    string
+	records map[string]Record // as they are in the file
 }
 
-type savedUndo struct {
-	Share int       `json:"share"`
-	By    string    `json:"by"`
-	Until time.Time `json:"until"`
-}
+var _ Storage = (*File)(nil)
 
-// readFile reads the table at path. A file that is not there is an empty
-// table; one that is not whole is an error that names it, never an empty
-// table: that would give every upstream its full share.
-func readFile(path string) (map[string]*entry, error) {
-	data, err := os.ReadFile(path)
+// NewFile keeps records at path, which need not exist yet; its directory must.
+func NewFile(path string) *File { return &File{path: path, records: map[string]Record{}} }
+
+// Load reads the file. One that is not there holds nothing; one that is not
+// whole is an error that names it.
+func (f *File) Load(context.Context) (map[string]Record, error) {
+	data, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]*entry{}, nil
+		return map[string]Record{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("share table: %w", err)
 	}
-	entries, err := parse(data)
+	records, err := parseFile(data)
 	if err != nil {
-		return nil, fmt.Errorf("share table %s: %w; restore the file, or move it away to start every upstream at %d%%", path, err, Full)
+		return nil, fmt.Errorf("share table %s: %w; restore the file, or move it away to start every upstream at %d%%", f.path, err, Full)
 	}
-	return entries, nil
+	f.records = records
+	return maps.Clone(records), nil
 }
 
-func parse(data []byte) (map[string]*entry, error) {
+// Save writes the file anew, so that a crash at any moment leaves the old or
+// the new one, whole, and never neither.
+func (f *File) Save(_ context.Context, records map[string]Record) error {
+	next := maps.Clone(f.records)
+	maps.Copy(next, records)
+	now := time.Now()
+	maps.DeleteFunc(next, func(_ string, r Record) bool { return r.gone(now) })
+	if err := replaceFile(f.path, next); err != nil {
+		return err
+	}
+	f.records = next
+	return nil
+}
+
+func parseFile(data []byte) (map[string]Record, error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("not readable: %w", err)
 	}
-	if f.Version != fileVersion {
-		return nil, fmt.Errorf("version %d, this program knows %d", f.Version, fileVersion)
+	parse := ParseRecord
+	switch f.Version {
+	case fileOfShares:
+		parse = parseShare
+	case fileOfRecords:
+	default:
+		return nil, fmt.Errorf("version %d, this program knows %d", f.Version, fileOfRecords)
 	}
-	entries := make(map[string]*entry, len(f.Upstreams))
-	for name, s := range f.Upstreams {
-		e, err := s.entry()
+	records := make(map[string]Record, len(f.Upstreams))
+	for name, data := range f.Upstreams {
+		r, err := parse(data)
 		if err != nil {
 			return nil, fmt.Errorf("upstream %q: %w", name, err)
 		}
-		entries[name] = e
+		records[name] = r
 	}
-	return entries, nil
+	return records, nil
 }
 
-func (s saved) entry() (*entry, error) {
-	e := &entry{
-		share: s.Share, revision: s.Revision, since: s.Since, by: s.By, why: s.Why,
-		id: s.FailbackID, removed: s.Removed,
+// parseShare reads the state of an upstream in a file of shares: every failback
+// had the same steps, and everybody lowered below 100 % was held back by a person.
+func parseShare(data []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Record{}, fmt.Errorf("not readable: %w", err)
 	}
-	if !isStep(s.Share) {
-		return nil, fmt.Errorf("share %d is none of %s", s.Share, stepList())
+	if r.Version != 0 {
+		return Record{}, fmt.Errorf("version %d in a file of version %d", r.Version, fileOfShares)
 	}
-	if s.Revision == 0 {
-		return nil, errors.New("revision missing")
+	r.Version, r.StateSince, r.StateBy = RecordVersion, r.Since, r.By
+	if r.FailbackID != "" {
+		r.Steps, r.Reason = DefaultSteps(), r.Why
 	}
-	if s.Share < Full {
-		if _, err := time.Parse(idLayout, s.FailbackID); err != nil {
-			return nil, fmt.Errorf("failback_id: %w", err)
-		}
+	if r.Undo != nil {
+		r.Undo.Whole = r.Undo.Share == Full
 	}
-	for _, h := range s.Heavy {
-		key, err := strconv.ParseUint(h, 16, 64)
+	return r, r.Validate()
+}
+
+func replaceFile(path string, records map[string]Record) error {
+	f := file{Version: fileOfRecords, Upstreams: make(map[string]json.RawMessage, len(records))}
+	for name, r := range records {
+		data, err := json.Marshal(r)
 		if err != nil {
-			return nil, fmt.Errorf("split_by_request: %w", err)
+			return fmt.Errorf("upstream %q: %w", name, err)
 		}
-		e.heavy = append(e.heavy, key)
+		f.Upstreams[name] = data
 	}
-	if u := s.Undo; u != nil {
-		if !isStep(u.Share) || u.Share <= s.Share {
-			return nil, fmt.Errorf("undo to share %d from %d", u.Share, s.Share)
-		}
-		e.undo = &Undo{Share: u.Share, By: u.By, Until: u.Until}
-	}
-	return e, nil
-}
-
-func (e *entry) saved() saved {
-	s := saved{
-		Share: e.share, Revision: e.revision, Since: e.since.UTC(), By: e.by, Why: e.why,
-		FailbackID: e.id, Removed: e.removed.UTC(),
-	}
-	for _, key := range e.heavy {
-		s.Heavy = append(s.Heavy, strconv.FormatUint(key, 16))
-	}
-	if e.undo != nil {
-		s.Undo = &savedUndo{Share: e.undo.Share, By: e.undo.By, Until: e.undo.Until.UTC()}
-	}
-	return s
-}
-
-// replaceFile writes the table to path so that a crash at any moment leaves
-// the old or the new one, whole, and never neither.
-func replaceFile(path string, f file) error {
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return err

@@ -78,11 +78,11 @@ func TestMembersInChild(t *testing.T) {
 	if path == "" {
 		return // nothing to do in the first process
 	}
-	table, err := Open(path, nil)
+	table, err := Open(t.Context(), NewFile(path), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.Ensure([]string{"a", "b"})
+	table.Ensure(primaryOf("a", "b"))
 	fmt.Printf("members=%s\n", membersOf(table))
 }
 
@@ -110,17 +110,17 @@ func TestSecondProcess(t *testing.T) {
 
 func TestUnreadableFile(t *testing.T) {
 	const good = `{"version":1,"upstreams":{"a":{"share":25,"revision":3,"since":"2026-11-30T04:00:00Z","by":"ana","failback_id":"2026-11-30T04"}}}`
-	if _, err := parse([]byte(good)); err != nil {
+	if _, err := parseFile([]byte(good)); err != nil {
 		t.Fatalf("the good one: %v", err)
 	}
 	for name, content := range map[string]string{
 		"empty":            "",
 		"cut":              good[:len(good)-5],
 		"not JSON":         "\x00\x00\x00\x00",
-		"newer":            strings.Replace(good, `"version":1`, `"version":2`, 1),
+		"newer":            strings.Replace(good, `"version":1`, `"version":3`, 1),
 		"no version":       `{}`,
 		"null":             `null`,
-		"no share":         strings.Replace(good, `"share":25`, `"share":10`, 1),
+		"no share":         strings.Replace(good, `"share":25`, `"share":110`, 1),
 		"no revision":      strings.Replace(good, `"revision":3`, `"revision":0`, 1),
 		"negative":         strings.Replace(good, `"revision":3`, `"revision":-1`, 1),
 		"no id":            strings.Replace(good, `2026-11-30T04"}`, `"}`, 1),
@@ -135,7 +135,7 @@ func TestUnreadableFile(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			table, err := Open(path, nil)
+			table, err := Open(t.Context(), NewFile(path), nil)
 			if err == nil {
 				t.Fatalf("opened as %+v", table.All())
 			}
@@ -147,7 +147,7 @@ func TestUnreadableFile(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(t.TempDir(), nil); err == nil {
+	if _, err := Open(t.Context(), NewFile(t.TempDir()), nil); err == nil {
 		t.Error("a directory was opened")
 	}
 }
@@ -209,7 +209,7 @@ func TestUnwritableFile(t *testing.T) {
 		}
 		synctest.Wait()
 		e := told.take()
-		if len(e) != 2 || e[0].Action != "share" || e[1].Action != "unsynced" || e[1].Result != "failed" || e[1].Detail == "" {
+		if len(e) != 3 || e[0].Action != "share" || e[1].Action != "state" || e[2].Action != "unsynced" || e[2].Result != "failed" || e[2].Detail == "" {
 			t.Errorf("told %+v", e)
 		}
 
@@ -239,9 +239,9 @@ func TestUnwritableFile(t *testing.T) {
 		if e := told.take(); len(e) != 1 || e[0].Action != "synced" {
 			t.Errorf("told %+v", e)
 		}
-		entries, err := readFile(path)
-		if err != nil || entries["a"].share != 5 {
-			t.Errorf("in the file: %+v, %v", entries["a"], err)
+		records, err := NewFile(path).Load(t.Context())
+		if err != nil || records["a"].Share != 5 {
+			t.Errorf("in the file: %+v, %v", records["a"], err)
 		}
 		up(t, table, "a", 25)
 		closed(t, table)
@@ -281,26 +281,38 @@ func TestCloseWritesOrSaysSo(t *testing.T) {
 		if err := table.Close(t.Context()); err != nil {
 			t.Errorf("closed again: %v", err)
 		}
-		if entries, err := readFile(path); err != nil || entries["a"].share != 5 {
-			t.Errorf("in the file: %+v, %v", entries["a"], err)
+		if records, err := NewFile(path).Load(t.Context()); err != nil || records["a"].Share != 5 {
+			t.Errorf("in the file: %+v, %v", records["a"], err)
 		}
 	})
 }
 
-// hang makes every write of the table wait until it gets the way it ends.
-func hang(table *Table) chan error {
-	ends := make(chan error)
-	table.store = func(file) error { return <-ends }
-	return ends
+// slow is a storage of which every Save waits until it gets the way it ends,
+// once ends is set. What it refuses it has not stored.
+type slow struct {
+	Memory
+	ends chan error
+}
+
+func (s *slow) Save(ctx context.Context, records map[string]Record) error {
+	if s.ends != nil {
+		if err := <-s.ends; err != nil {
+			return err
+		}
+	}
+	return s.Memory.Save(ctx, records)
 }
 
 // A disk that does not answer keeps no lowering from taking effect: TRF-01,
 // the last command wins, also over a raise that waits for the disk.
 func TestDiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table, told := open(t, "", "a", "b")
+		storage := new(slow)
+		table, told := openOn(t, storage, "a", "b")
 		must(t, table, Command{Upstream: "a", Share: 5})
-		ends := hang(table)
+		synctest.Wait()
+		ends := make(chan error)
+		storage.ends = ends
 		r := get(t, table, "a").Revision
 		told.take()
 
@@ -346,7 +358,7 @@ func TestDiskThatHangs(t *testing.T) {
 		for _, e := range told.take() {
 			actions = append(actions, e.Action+" "+e.To)
 		}
-		if diff := cmp.Diff([]string{"share 0", "unsynced ", "synced "}, actions); diff != "" {
+		if diff := cmp.Diff([]string{"share 0", "state degraded", "unsynced ", "synced "}, actions); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -354,9 +366,12 @@ func TestDiskThatHangs(t *testing.T) {
 
 func TestRaiseGivesUpOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table, _ := open(t, "", "a")
+		storage := new(slow)
+		table, _ := openOn(t, storage, "a")
 		must(t, table, Command{Upstream: "a", Share: 5})
-		ends := hang(table)
+		synctest.Wait()
+		ends := make(chan error)
+		storage.ends = ends
 		r := get(t, table, "a").Revision
 		before := time.Now()
 		_, err := table.Set(Command{Upstream: "a", Share: 25, Revision: &r, By: "ana"})

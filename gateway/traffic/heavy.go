@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -65,7 +66,7 @@ func (o *ownTraffic) observe(conversation string, now time.Time) {
 
 // heavy returns the keys of the conversations that surely carried more than
 // their part of the last ten minutes, the running one included.
-func (o *ownTraffic) heavy(now time.Time) []uint64 {
+func (o *ownTraffic) heavy(now time.Time) []Key {
 	minute := int64(now.Sub(o.born) / sketchSlot)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,12 +85,13 @@ func (o *ownTraffic) heavy(now time.Time) []uint64 {
 			counts[c.key] += c.count - c.over
 		}
 	}
-	var keys []uint64
+	var keys []Key
 	for k, n := range counts {
 		if n*heavyParts > total {
-			keys = append(keys, k)
+			keys = append(keys, Key(k))
 		}
 	}
+	slices.Sort(keys)
 	return keys
 }
 

@@ -66,7 +66,7 @@ func split(table *Table, conversations ...string) []string {
 	m := (*table.view.Load())["a"]
 	var l []string
 	for _, c := range conversations {
-		if _, ok := m.heavy[conversationKey(c)]; ok {
+		if _, ok := m.heavy[Key(conversationKey(c))]; ok {
 			l = append(l, c)
 		}
 	}
@@ -106,9 +106,9 @@ func TestHeavyConversationsAreSplit(t *testing.T) {
 		if got := split(table, "batch", "edge", "late"); !slices.Equal(got, []string{"batch"}) {
 			t.Errorf("later: split %v", got)
 		}
-		up(t, table, "a", 100)
+		settled(t, table, "a")
 		if got := split(table, "batch", "edge", "late"); len(got) != 0 {
-			t.Errorf("at full: split %v", got)
+			t.Errorf("settled: split %v", got)
 		}
 		closed(t, table)
 	})

@@ -4,14 +4,27 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"slices"
+	"sync/atomic"
+	"time"
 )
 
 // member is what a request needs to know of one upstream. It is never changed
 // once published.
 type member struct {
 	State
-	heavy map[uint64]struct{} // keys of conversations split by request
-	own   *ownTraffic
+	served *atomic.Int64    // State.Served, which goes on
+	heavy  map[Key]struct{} // conversations split by request
+	own    *ownTraffic
+}
+
+// state is a copy of what m shows.
+func (m *member) state() State {
+	s := m.State
+	s.Steps, s.Passed = slices.Clone(s.Steps), slices.Clone(s.Passed)
+	s.Plan, s.Undo = copyOf(s.Plan), copyOf(s.Undo)
+	s.Served = time.Duration(m.served.Load())
+	return s
 }
 
 // admits reports whether the request is inside the share.
@@ -26,7 +39,7 @@ func (m *member) admits(conversation, request string) bool {
 		return inside(m.Share, m.Upstream, m.FailbackID, byRequest, request)
 	}
 	if len(m.heavy) > 0 {
-		if _, split := m.heavy[conversationKey(conversation)]; split {
+		if _, split := m.heavy[Key(conversationKey(conversation))]; split {
 			return inside(m.Share, m.Upstream, m.FailbackID, byRequest, request)
 		}
 	}

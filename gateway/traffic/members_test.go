@@ -28,6 +28,8 @@ func conversations(kind string, n int) []string {
 	return l
 }
 
+var shares = []int{0, 5, 25, 75, Full}
+
 var kinds = []string{"counter", "mail", "random", "long"}
 
 func memberAt(share int, upstream, id string) *member {
@@ -39,7 +41,7 @@ func TestMembershipGrows(t *testing.T) {
 	for _, kind := range kinds {
 		for _, c := range conversations(kind, 10_000) {
 			in := false
-			for _, share := range Steps {
+			for _, share := range shares {
 				now := memberAt(share, "anthropic-us-east-1", "2026-11-30T04").admits(c, "r")
 				if in && !now {
 					t.Fatalf("%s %q is in a smaller share and not in %d%%", kind, c, share)
@@ -58,7 +60,7 @@ func TestMembershipIsTheShare(t *testing.T) {
 	const n = 20_000
 	for _, kind := range kinds {
 		cs := conversations(kind, n)
-		for _, share := range Steps {
+		for _, share := range shares {
 			for _, id := range []string{"2026-11-30T04", "2026-11-30T05"} {
 				inside := 0
 				for _, c := range cs {
@@ -151,7 +153,7 @@ func TestPlacesDoNotChange(t *testing.T) {
 func TestMembershipByRequest(t *testing.T) {
 	const n = 20_000
 	split := memberAt(25, "a", "2026-11-30T04")
-	split.heavy = map[uint64]struct{}{conversationKey("batch"): {}}
+	split.heavy = map[Key]struct{}{Key(conversationKey("batch")): {}}
 	count := func(m *member, conversation string) int {
 		inside := 0
 		for i := range n {

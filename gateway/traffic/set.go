@@ -1,104 +1,194 @@
 package traffic
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 	"time"
-
-	"failback/gateway/decision"
 )
 
-// How long a command waits for the disk. A lowering is in force before it
-// waits; a raise that was not written by then is refused.
+// How long a command waits for the storage. A lowering is in force before it
+// waits; a raise that was not stored by then is refused.
 const (
 	lowerWait = 2 * time.Second
 	raiseWait = 5 * time.Second
 )
 
 // Set gives an upstream the share that c asks for and returns its state then.
+// Below Full a whole upstream's failback begins: at 0 it is degraded, at a step
+// it recovers.
 //
-// Lowering always succeeds, in force before anything is written; if it cannot
-// be written, or not soon, State.Unsynced is set and writing goes on in the
+// Lowering always succeeds, in force before anything is stored; if it cannot be
+// stored, or not soon, State.Unsynced is set and storing goes on in the
 // background. Asking for the current share changes nothing, the revision
-// neither. Raising takes one step at a time, based on the current revision, and
-// is written before it takes effect; a lowering meanwhile wins.
+// neither, except that an operator who asks for 0 takes over what the machine
+// degraded. Raising takes one step at a time, based on the current revision, and
+// is stored before it takes effect; a lowering meanwhile wins.
 //
 // Errors are *InvalidError, *StaleError, *BlockedError and *WriteError; the
-// share is then what it was.
+// state is then what it was.
 func (t *Table) Set(c Command) (State, error) {
 	if c.By == "" {
 		return State{}, invalid("a command needs the name of who gives it")
 	}
-	if !c.Undo && !isStep(c.Share) {
-		return State{}, invalid("share %d is none of %s", c.Share, stepList())
+	return t.do(order{upstream: c.Upstream, by: c.By, why: c.Why, decide: func(r Record, s State, now time.Time) (outcome, error) {
+		return decide(c, r, s, t.steps, now)
+	}})
+}
+
+// Degrade takes an upstream's share to 0, whatever its condition. As a lowering
+// it is never refused, takes effect at once, and can be put back by the person
+// who did it. An upstream that is degraded stays as it is, except that a person
+// takes over what the machine degraded.
+//
+// The only error is *InvalidError: no such upstream, or nobody's name.
+func (t *Table) Degrade(d Degradation) (State, error) {
+	if d.By == "" {
+		return State{}, invalid("a command needs the name of who gives it")
 	}
+	return t.do(order{upstream: d.Upstream, by: d.By, why: d.Why, decide: func(r Record, _ State, now time.Time) (outcome, error) {
+		return degrade(d, r, t.steps, now), nil
+	}})
+}
+
+// Retreat takes a recovering upstream back to the highest lower share whose
+// window passed in this failback, else to 0, degraded by the machine. reason is
+// machine-readable, detail for people. It takes effect at once.
+//
+// Errors are *InvalidError, *StaleError if revision is not the one that was
+// judged any more, and *BlockedError if the upstream does not recover.
+func (t *Table) Retreat(upstream, reason, detail string, revision uint64) (State, error) {
+	return t.do(order{upstream: upstream, by: Auto, decide: func(r Record, s State, now time.Time) (outcome, error) {
+		return retreat(reason, detail, revision, r, s, now)
+	}})
+}
+
+// Settle makes an upstream whole that recovers at Full. Errors are those of
+// Retreat.
+func (t *Table) Settle(upstream, detail string, revision uint64) (State, error) {
+	return t.do(order{upstream: upstream, by: Auto, decide: func(r Record, s State, now time.Time) (outcome, error) {
+		return settle(detail, revision, r, s, now)
+	}})
+}
+
+// Approve puts a plan of by in force: see Plan for how it ends. It is stored
+// before that. A second approval by the same name changes nothing, one by
+// another name takes its place. Errors are those of Set.
+func (t *Table) Approve(upstream, by, why string, revision uint64) (State, error) {
+	if !byPerson(by) || by == "" {
+		return State{}, invalid("a plan needs a person who approves it")
+	}
+	return t.do(order{upstream: upstream, by: by, why: why, decide: func(r Record, s State, now time.Time) (outcome, error) {
+		return approve(by, revision, r, s, now)
+	}})
+}
+
+// Withdraw ends the plan in force, if there is one, whoever approved it. As a
+// lowering it is never refused and takes effect at once. The only error is
+// *InvalidError.
+func (t *Table) Withdraw(upstream, by string) (State, error) {
+	if by == "" {
+		return State{}, invalid("a command needs the name of who gives it")
+	}
+	return t.do(order{upstream: upstream, by: by, decide: func(r Record, _ State, _ time.Time) (outcome, error) {
+		if r.Plan == nil {
+			return outcome{next: r}, nil
+		}
+		return outcome{next: unplanned(r)}, nil
+	}})
+}
+
+// MarkPassed notes that the window of the step in force passed, unless the
+// revision is another by now or the upstream does not recover.
+func (t *Table) MarkPassed(upstream string, revision uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[upstream]
+	if e == nil || !e.known || e.rec.Revision != revision {
+		return
+	}
+	cur := e.record()
+	next := marked(cur)
+	if slices.Equal(cur.Passed, next.Passed) {
+		return
+	}
+	e.install(next)
+	t.touch(e)
+	t.publish()
+}
+
+// order is what somebody wants done.
+type order struct {
+	upstream, by, why string
+	// decide says what it comes to, as a pure function but for Table.steps. It
+	// is called with mu held, again if the record has changed meanwhile.
+	decide func(Record, State, time.Time) (outcome, error)
+}
+
+func (t *Table) do(o order) (State, error) {
 	defer t.tell()
 	for {
-		state, raise, err := t.lower(c)
-		if !raise {
+		state, loose, err := t.doNow(o)
+		if !loose {
 			return state, err
 		}
-		state, lower, err := t.raise(c)
-		if !lower {
+		state, tight, err := t.doStored(o)
+		if !tight {
 			return state, err
 		}
 	}
 }
 
-// lower does c unless it is a raise.
-func (t *Table) lower(c Command) (state State, raise bool, err error) {
+// doNow does o unless it lets more through.
+func (t *Table) doNow(o order) (state State, loose bool, err error) {
 	now := time.Now()
 	t.mu.Lock()
-	e, share, err := t.decide(c, now)
+	e, out, err := t.decide(o, now)
 	switch {
 	case err != nil:
 		t.mu.Unlock()
 		return State{}, false, err
-	case share > e.share:
-		t.mu.Unlock()
-		return State{}, true, nil
-	case share == e.share:
-		if t.writer.saved != t.writer.version {
+	case out.next.Revision == e.rec.Revision:
+		if t.pending() {
 			t.startWriter()
 		}
-		state = e.state(c.Upstream)
+		state = e.state(o.upstream)
 		t.mu.Unlock()
 		return state, false, nil
+	case looser(e.rec, out.next):
+		t.mu.Unlock()
+		return State{}, true, nil
 	}
-	next := e.next(share, c, now)
-	t.writer.version++
-	next.version = t.writer.version
-	t.apply(c, e, next)
-	t.startWriter()
+	t.move(o, e, out, now)
+	t.touch(e)
+	e.moved = e.version
+	version := e.version
+	t.publish()
 	t.mu.Unlock()
 
-	t.await(next.version, lowerWait)
+	t.await(e, version, lowerWait)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return e.state(c.Upstream), false, nil
+	return e.state(o.upstream), false, nil
 }
 
-// raise does c unless it has become a lowering since it was last looked at,
-// because another raise went further.
-func (t *Table) raise(c Command) (state State, lower bool, err error) {
+// doStored does o, and stores it before, unless it has become a lowering since
+// it was last looked at, because another raise went further.
+func (t *Table) doStored(o order) (state State, tight bool, err error) {
 	t.raising.Lock()
 	defer t.raising.Unlock()
 	now := time.Now()
 	t.mu.Lock()
-	e, share, err := t.decide(c, now)
+	e, out, err := t.decide(o, now)
 	switch {
 	case err != nil:
 		t.mu.Unlock()
 		return State{}, false, err
-	case share <= e.share:
-		state = e.state(c.Upstream)
+	case out.next.Revision == e.rec.Revision || !looser(e.rec, out.next):
+		state = e.state(o.upstream)
 		t.mu.Unlock()
-		return state, share < e.share, nil
+		return state, out.next.Revision != e.rec.Revision, nil
 	}
-	p := &proposal{
-		command: c, upstream: c.Upstream, base: e, revision: e.revision,
-		next: e.next(share, c, now), done: make(chan struct{}),
-	}
+	p := &proposal{order: o, outcome: out, at: now, base: e, revision: e.rec.Revision, done: make(chan struct{})}
 	t.writer.proposal = p
 	t.startWriter()
 	t.mu.Unlock()
@@ -108,71 +198,33 @@ func (t *Table) raise(c Command) (state State, lower bool, err error) {
 	select {
 	case <-p.done:
 	case <-timer.C:
-		t.withdraw(p)
+		t.giveUpOn(p)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state, err = p.result(e.state(c.Upstream))
+	state, err = p.result(e.state(o.upstream))
 	return state, false, err
 }
 
-// decide finds the entry of c and what c comes to. Requires mu.
-func (t *Table) decide(c Command, now time.Time) (*entry, int, error) {
-	e := t.entries[c.Upstream]
+// decide finds the entry of o and what o comes to. Requires mu.
+func (t *Table) decide(o order, now time.Time) (*entry, outcome, error) {
+	e := t.entries[o.upstream]
 	if e == nil || !e.known {
-		return nil, 0, invalid("there is no upstream %q", c.Upstream)
+		return nil, outcome{}, invalid("there is no upstream %q", o.upstream)
 	}
-	share, err := decide(c, e.state(c.Upstream), now)
-	return e, share, err
+	cur := e.record()
+	out, err := o.decide(cur, e.state(o.upstream), now)
+	if err != nil {
+		return nil, outcome{}, err
+	}
+	if cur.FailbackID == "" && out.next.FailbackID != "" {
+		out.next.Split = e.own.heavy(now)
+	}
+	return e, out, nil
 }
 
-// next returns the entry that e becomes with share.
-func (e *entry) next(share int, c Command, now time.Time) *entry {
-	n := *e
-	n.share, n.revision, n.since, n.by, n.why = share, e.revision+1, now, c.By, strings.TrimSpace(c.Why)
-	n.undo = nil
-	if share < e.share && c.By != Auto {
-		n.undo = &Undo{Share: e.share, By: c.By, Until: now.Add(UndoFor)}
-	}
-	switch {
-	case share == Full:
-		n.id, n.heavy = "", nil
-	case e.share == Full:
-		n.id, n.heavy = now.UTC().Format(idLayout), e.own.heavy(now)
-	}
-	return &n
-}
-
-// apply puts next in the place of e and tells it. Requires mu.
-func (t *Table) apply(c Command, e, next *entry) {
-	from := e.share
-	// What does not belong to the share may have changed since next was made.
-	next.unsynced, next.known, next.removed, next.own = e.unsynced, e.known, e.removed, e.own
-	*e = *next
-	t.untold = append(t.untold, stepEvent(c, from, e))
-	t.publish()
-}
-
-func stepEvent(c Command, from int, e *entry) decision.Event {
-	reason := "raised"
-	switch {
-	case c.Undo:
-		reason = "undo"
-	case e.share < from:
-		reason = "lowered"
-	case c.Override:
-		reason = "override"
-	}
-	detail := ""
-	if e.id != "" {
-		detail = "failback " + e.id
-	}
-	if n := len(e.heavy); n > 0 {
-		detail += ", " + strconv.Itoa(n) + " conversations split by request"
-	}
-	return decision.Event{
-		Kind: decision.KindTrafficStep, Time: e.since, Provider: c.Upstream,
-		From: strconv.Itoa(from), To: strconv.Itoa(e.share), Reason: reason, Detail: detail,
-		By: e.by, Why: e.why, Action: "share", Result: "ok", Revision: e.revision,
-	}
+// move makes out what e is, and tells it. Requires mu.
+func (t *Table) move(o order, e *entry, out outcome, now time.Time) {
+	t.untold = append(t.untold, eventsOf(o.upstream, e.rec, out, o.by, strings.TrimSpace(o.why), now)...)
+	e.install(out.next)
 }

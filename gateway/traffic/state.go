@@ -2,20 +2,25 @@ package traffic
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Steps are the shares there are, in percent, lowest first.
-var Steps = []int{0, 5, 25, 75, 100}
-
 // Full is the share of an upstream that is not held back.
 const Full = 100
 
-// Auto is State.By of what nobody typed: a start.
+// Auto is State.By of what nobody typed: a start, and what the machine did.
 const Auto = "auto"
+
+// planPrefix begins State.By of a step that an approved plan took.
+const planPrefix = "plan:"
+
+// ByPlan is Command.By of a step that the plan approved by name takes.
+func ByPlan(name string) string { return planPrefix + name }
+
+// byPerson reports whether by names somebody who typed a command.
+func byPerson(by string) bool { return by != Auto && !strings.HasPrefix(by, planPrefix) }
 
 // UndoFor is how long one's own lowering can be put back in one move.
 const UndoFor = 5 * time.Minute
@@ -23,56 +28,157 @@ const UndoFor = 5 * time.Minute
 // KeptFor is how long the state of a name that left the configuration is kept.
 const KeptFor = 7 * 24 * time.Hour
 
-// Next returns the step above share, or 0 if there is none.
-func Next(share int) int {
-	for _, s := range Steps {
-		if s > share {
-			return s
-		}
+// retreatsMost is how many retreats end a plan and every step nobody typed.
+const retreatsMost = 2
+
+// Step is one share on the way back.
+type Step struct {
+	Share int `json:"share"` // percent, above 0
+	// Observe is how long the share is watched before the next; 0 for Full,
+	// which must hold for the recovery window instead.
+	Observe time.Duration `json:"observe_ns,omitempty"`
+}
+
+// DefaultSteps are those of failbacks that begin before Configure was called,
+// and of those that a program without configurable steps has stored.
+func DefaultSteps() []Step {
+	return []Step{
+		{Share: 5, Observe: 10 * time.Minute},
+		{Share: 25, Observe: 15 * time.Minute},
+		{Share: 75, Observe: 15 * time.Minute},
+		{Share: Full},
 	}
-	return 0
+}
+
+// Condition is what the share table knows of an upstream's health: how far its
+// failback is.
+type Condition uint8
+
+// The conditions.
+const (
+	// Whole: no failback is under way. Whether it is healthy or suspect is
+	// known to gateway/health alone.
+	Whole Condition = iota
+	// Degraded: a failback is under way and the share is 0.
+	Degraded
+	// Recovering: a failback is under way and the share is above 0. At Full it
+	// admits everybody and lasts until Settle.
+	Recovering
+)
+
+// String returns the word of the operator API; Whole is "healthy".
+func (c Condition) String() string {
+	switch c {
+	case Degraded:
+		return "degraded"
+	case Recovering:
+		return "recovering"
+	}
+	return "healthy"
 }
 
 // State is the traffic state of one upstream. It is a copy: changing it
 // changes nothing.
 type State struct {
 	Upstream string
-	Share    int // percent, one of Steps
-	// Revision grows with every change of the share, never otherwise. The first is 1.
+	Share    int // percent
+	// Revision grows with every change of the share, the condition or the plan,
+	// never otherwise. The first is 1.
 	Revision uint64
 	Since    time.Time // of the share
-	By       string    // who set it, Auto for a start
+	By       string    // who set it, Auto for a start or the machine, ByPlan for a plan
 	Why      string
-	// FailbackID salts membership while the share is below Full: the UTC date
-	// and hour of the first lowering, "2026-11-30T04". Empty at Full.
+	// FailbackID is set while a failback is under way, and salts membership:
+	// the UTC date and hour of the first lowering, "2026-11-30T04"; a second
+	// failback of that hour has ".2" after it.
 	FailbackID string
-	// Unsynced says that the share is in force here but not in the file.
+	// Machine says that the machine degraded it, not an operator. Only while
+	// Degraded.
+	Machine bool
+	// Steps are those that the failback under way began with.
+	Steps []Step
+	// Passed are the shares whose window passed in this failback, lowest first.
+	Passed []int
+	// Retreats counts those of this failback.
+	Retreats int
+	// Plan is the approval of the remaining steps, nil if there is none.
+	Plan *Plan
+	// Served is how long the gateway was up since the step began.
+	Served time.Duration
+	// StateSince, StateBy and Reason are of the condition: since when, who
+	// brought it about, and for people why the failback began or what degraded
+	// it last; Reason is empty while Whole.
+	StateSince time.Time
+	StateBy    string
+	Reason     string
+	// Epoch names what the upstream is primary of. It changes with that, and
+	// evidence of another epoch counts for nothing.
+	Epoch string
+	// Unsynced says that the state is in force here but not stored.
 	Unsynced bool
 	// Undo is set while the last lowering can be put back in one move by the
 	// one who did it. It may lie in the past: see Undo.Until.
 	Undo *Undo
 }
 
+// Condition derives how far the failback is.
+func (s State) Condition() Condition { return condition(s.FailbackID, s.Share) }
+
+func condition(id string, share int) Condition {
+	switch {
+	case id == "":
+		return Whole
+	case share == 0:
+		return Degraded
+	}
+	return Recovering
+}
+
+// Next returns the step above the share, or 0 if there is none.
+func (s State) Next() int {
+	for _, step := range s.Steps {
+		if step.Share > s.Share {
+			return step.Share
+		}
+	}
+	return 0
+}
+
+// Plan is an approval of all remaining steps of one failback. It ends with the
+// failback, when a person lowers the share, when the upstream becomes degraded,
+// at the second retreat, and when somebody withdraws it. A person's raise and
+// the first retreat leave it.
+type Plan struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
 // Undo says what Command.Undo would restore, for whom and until when.
 type Undo struct {
-	Share int
-	By    string
-	Until time.Time
+	Share     int
+	Condition Condition
+	By        string
+	Until     time.Time
 }
 
 // Command asks for a share.
 type Command struct {
 	Upstream string
-	Share    int // one of Steps; ignored with Undo
+	Share    int // 0, or a step of the failback or of the configuration; ignored with Undo
 	// Revision is the one the caller saw. Raising needs it; lowering ignores it.
 	Revision *uint64
-	By       string // who asks; never empty
-	Why      string // what they typed
+	// By is who asks, never empty: a name, Auto, or ByPlan of who approved.
+	By  string
+	Why string // what they typed
 	// Override raises by more than one step or against BlockedBy. It needs Why.
 	Override bool
-	// Undo puts back the share before the caller's own last lowering. Share and
-	// BlockedBy are ignored, and Revision only has to match if it is given.
+	// Undo puts back share and condition before the caller's own last lowering.
+	// Share and BlockedBy are ignored, and Revision only has to match if it is
+	// given.
 	Undo bool
+	// Collapse says that the upstream is primary of nothing: nothing can be
+	// learned at a step, so the next one is Full.
+	Collapse bool
 	// BlockedBy is the objection to going up, empty if there is none.
 	BlockedBy string
 }
@@ -117,12 +223,4 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-func isStep(share int) bool { return slices.Contains(Steps, share) }
-
-func stepList() string {
-	s := make([]string, len(Steps))
-	for i, v := range Steps {
-		s[i] = strconv.Itoa(v)
-	}
-	return strings.Join(s, ", ")
-}
+func percent(share int) string { return strconv.Itoa(share) + "%" }

@@ -2,6 +2,10 @@ package traffic
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,114 +20,232 @@ import (
 // called from onEvent too, the others may not.
 type Table struct {
 	onEvent func(decision.Event)
-	store   func(file) error
+	storage Storage
+	ctx     context.Context // of saving; ends when Close gives up
+	giveUp  context.CancelFunc
 
 	// view is what readers see: by name, present upstreams only. Replaced with
 	// mu held, never changed.
 	view atomic.Pointer[map[string]*member]
 
-	// raising serialises raises, each of which waits for the disk. Taken before mu.
+	// raising serialises what waits for the storage before it takes effect.
+	// Taken before mu.
 	raising sync.Mutex
 	// telling serialises calls of onEvent. Taken before mu.
 	telling sync.Mutex
 
-	// mu guards everything that follows. It is never held while the disk or
+	// mu guards everything that follows. It is never held while the storage or
 	// onEvent is waited for, so that a lowering is not kept from taking effect.
-	mu      sync.Mutex
-	entries map[string]*entry // removed ones included
-	untold  []decision.Event
-	writer  writer
+	mu       sync.Mutex
+	entries  map[string]*entry // removed ones included
+	steps    []Step            // of failbacks that begin now
+	servedAt time.Time         // when served time was last on its way to the storage
+	untold   []decision.Event
+	writer   writer
 }
 
-// entry is the state of one upstream.
+// entry is one upstream.
 type entry struct {
-	share    int
-	revision uint64
-	since    time.Time
-	by, why  string
-	id       string
-	heavy    []uint64
-	undo     *Undo
-	removed  time.Time // zero while it is configured
-	known    bool      // Ensure has named it since Open
-	version  uint64    // of the table at its last change
+	rec    Record           // Served aside, which goes on in served
+	served *atomic.Int64    // nanoseconds of the step in force
+	heavy  map[Key]struct{} // rec.Split
+	known  bool             // Ensure has named it since Open
+	own    *ownTraffic      // nil unless known
+
+	version  uint64 // of the writer, at the last change of anything stored
+	moved    uint64 // the same, of a change of rec.Revision
+	saved    uint64 // what of it is stored
+	stored   uint64 // rec.Revision that the storage is known to have; 0 for none
 	unsynced bool
-	own      *ownTraffic
+	refused  *Record // the last raise that may have been stored and is not in force
 }
 
-// Open reads the share table at path, which need not exist yet; its directory
-// must. An empty path keeps the table in memory only. An error names the file
-// and says what to do: a table that cannot be read is never taken for an empty one.
-//
-// onEvent gets every step, and every time the file falls behind or catches up,
-// in order, one call at a time. It may be nil.
-//
-// Nothing runs in the background until something has to be written; Close
-// waits for that.
-func Open(path string, onEvent func(decision.Event)) (*Table, error) {
-	t := &Table{onEvent: onEvent, entries: map[string]*entry{}}
-	t.writer.init()
-	t.store = func(f file) error { return replaceFile(path, f) }
-	if path == "" {
-		t.store = func(file) error { return nil }
-	} else {
-		entries, err := readFile(path)
-		if err != nil {
-			return nil, err
+func newEntry(r Record) *entry {
+	e := new(entry)
+	e.install(r)
+	return e
+}
+
+// install makes r what e is.
+func (e *entry) install(r Record) {
+	e.rec = r
+	e.served = new(atomic.Int64)
+	e.served.Store(int64(r.Served))
+	e.heavy = nil
+	if len(r.Split) > 0 {
+		e.heavy = make(map[Key]struct{}, len(r.Split))
+		for _, key := range r.Split {
+			e.heavy[key] = struct{}{}
 		}
-		t.entries = entries
 	}
+}
+
+// record is e as it would be stored.
+func (e *entry) record() Record {
+	r := e.rec
+	r.Served = time.Duration(e.served.Load())
+	return r
+}
+
+func (e *entry) state(name string) State {
+	return e.member(name).state()
+}
+
+func (e *entry) member(name string) *member {
+	m := &member{State: e.rec.state(name), served: e.served, heavy: e.heavy, own: e.own}
+	m.Unsynced = e.unsynced
+	return m
+}
+
+// Open reads the share table out of storage. A record that cannot be read is an
+// error that names it and says what to do: it is never taken for none.
+//
+// onEvent gets every step, every change of condition or plan, and every time
+// the storage falls behind or catches up, in order, one call at a time. It may
+// be nil.
+//
+// Nothing runs in the background until something has to be stored; Close waits
+// for that. ctx is that of reading only.
+func Open(ctx context.Context, storage Storage, onEvent func(decision.Event)) (*Table, error) {
+	records, err := storage.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{onEvent: onEvent, storage: storage, entries: make(map[string]*entry, len(records)), steps: DefaultSteps()}
+	for name, r := range records {
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("share table: upstream %q: %w; restore its record, or delete it to start the upstream at %d%%", name, err, Full)
+		}
+		e := newEntry(r.clone())
+		e.stored = r.Revision
+		t.entries[name] = e
+	}
+	t.ctx, t.giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	t.writer.init()
 	t.publish()
 	return t, nil
 }
 
-// Ensure makes names the upstreams of the table. A new one starts at Full. One
-// that was removed less than KeptFor ago comes back as it was; a name that is
-// not among them any more answers no command and is forgotten after KeptFor.
-func (t *Table) Ensure(names []string) {
+// Configure makes steps those of failbacks that begin from now on; one that is
+// under way keeps its own. They must rise to Full: Configure panics otherwise.
+func (t *Table) Configure(steps []Step) {
+	if err := validSteps(steps); err != nil {
+		panic("traffic: " + err.Error())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.steps = slices.Clone(steps)
+}
+
+// First returns the lowest step of the failback of upstream, or of one that
+// would begin now.
+func (t *Table) First(upstream string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.entries[upstream]; e != nil && len(e.rec.Steps) > 0 {
+		return e.rec.Steps[0].Share
+	}
+	return t.steps[0].Share
+}
+
+// Ensure makes the keys of primaryOf the upstreams of the table. A value names
+// what the upstream is primary of, in any order; when that changes, the window
+// of a failback under way begins anew and none counts as passed.
+//
+// A new upstream starts whole. One that leaves ends its failback: it answers no
+// command, its plan is over, its window stands still. It comes back as it was
+// within KeptFor, and is forgotten then.
+func (t *Table) Ensure(primaryOf map[string][]string) {
 	now := time.Now()
 	t.mu.Lock()
-	changed := false
-	for _, name := range names {
-		e := t.entries[name]
-		if e != nil && !e.removed.IsZero() && now.Sub(e.removed) >= KeptFor {
-			e = nil
-		}
-		if e == nil {
-			e = &entry{share: Full, revision: 1, since: now, by: Auto}
-			t.entries[name] = e
-		}
-		if e.own == nil {
-			e.own = newOwnTraffic(now)
-		}
-		if !e.removed.IsZero() {
-			e.removed = time.Time{}
-			changed = true
-			t.note(name, e, now, "returned")
-		}
-		e.known = true
+	for _, name := range slices.Sorted(maps.Keys(primaryOf)) {
+		t.ensure(name, epochOf(primaryOf[name]), now)
 	}
-	for name, e := range t.entries {
+	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
+		e := t.entries[name]
+		_, wanted := primaryOf[name]
 		switch {
-		case slices.Contains(names, name):
-		case e.removed.IsZero():
+		case wanted:
+		case e.rec.Removed.IsZero():
 			// A table that was just read names upstreams that the
 			// configuration has lost meanwhile: they are removed now.
-			e.removed, e.known, e.own = now, false, nil
-			changed = true
-			t.note(name, e, now, "removed")
-		case now.Sub(e.removed) >= KeptFor:
+			t.remove(name, e, now)
+		case e.rec.gone(now):
 			delete(t.entries, name)
-			changed = true
 		}
-	}
-	if changed {
-		t.writer.version++
-		t.startWriter()
 	}
 	t.publish()
 	t.mu.Unlock()
 	t.tell()
+}
+
+// ensure has name among the upstreams. Requires mu.
+func (t *Table) ensure(name, epoch string, now time.Time) {
+	e := t.entries[name]
+	if e == nil || e.rec.gone(now) {
+		e = newEntry(Record{
+			Version: RecordVersion, Share: Full, Revision: 1, Since: now, By: Auto,
+			StateSince: now, StateBy: Auto, Epoch: epoch,
+		})
+		t.entries[name] = e
+	}
+	e.known = true
+	if e.own == nil {
+		e.own = newOwnTraffic(now)
+	}
+	r := e.record()
+	if !r.Removed.IsZero() {
+		r.Removed = time.Time{}
+		e.install(r)
+		t.touch(e)
+		t.note(name, e, now, "returned", "")
+	}
+	if r.Epoch != epoch {
+		anew := r.Epoch != ""
+		e.install(inEpoch(r, epoch))
+		// Nothing needs to be stored of an upstream that never moved.
+		if e.stored > 0 || e.moved > 0 {
+			t.touch(e)
+		}
+		if anew {
+			t.note(name, e, now, "primary_changed", "its evidence begins anew")
+		}
+	}
+}
+
+// remove takes name from the upstreams. Requires mu.
+func (t *Table) remove(name string, e *entry, now time.Time) {
+	cur := e.record()
+	next := cur
+	if cur.Plan != nil {
+		next = unplanned(cur)
+		t.untold = append(t.untold, eventsOf(name, cur, outcome{next: next}, Auto, "", now)...)
+	}
+	next.Removed = now
+	e.install(next)
+	e.known, e.own = false, nil
+	t.touch(e)
+	if next.Revision != cur.Revision {
+		e.moved = e.version
+	}
+	t.note(name, e, now, "removed", "")
+}
+
+// note tells of an upstream whose failback is under way. Requires mu.
+func (t *Table) note(name string, e *entry, now time.Time, what, detail string) {
+	if e.rec.FailbackID != "" {
+		t.untold = append(t.untold, noteOf(name, e.rec, now, what, detail))
+	}
+}
+
+// epochOf names what an upstream is primary of: the same for the same, in every
+// process.
+func epochOf(primaryOf []string) string {
+	h := fnv.New64a()
+	for _, p := range slices.Sorted(slices.Values(primaryOf)) {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return strconv.FormatUint(h.Sum64(), 16)
 }
 
 // Share returns the percent of its own traffic that upstream may get. A name
@@ -160,14 +282,14 @@ func (t *Table) Get(upstream string) (State, bool) {
 	if m == nil {
 		return State{}, false
 	}
-	return m.State, true
+	return m.state(), true
 }
 
 // All returns the states of all upstreams, by name.
 func (t *Table) All() []State {
 	var all []State
 	for _, m := range *t.view.Load() {
-		all = append(all, m.State)
+		all = append(all, m.state())
 	}
 	slices.SortFunc(all, func(a, b State) int { return cmp.Compare(a.Upstream, b.Upstream) })
 	return all
@@ -182,40 +304,6 @@ func (t *Table) publish() {
 		}
 	}
 	t.view.Store(&view)
-}
-
-func (e *entry) member(name string) *member {
-	m := &member{State: e.state(name), own: e.own}
-	if len(e.heavy) > 0 {
-		m.heavy = make(map[uint64]struct{}, len(e.heavy))
-		for _, key := range e.heavy {
-			m.heavy[key] = struct{}{}
-		}
-	}
-	return m
-}
-
-func (e *entry) state(name string) State {
-	s := State{
-		Upstream: name, Share: e.share, Revision: e.revision, Since: e.since, By: e.by, Why: e.why,
-		FailbackID: e.id, Unsynced: e.unsynced,
-	}
-	if e.undo != nil {
-		u := *e.undo
-		s.Undo = &u
-	}
-	return s
-}
-
-// note tells that an upstream below Full left or came back. Requires mu.
-func (t *Table) note(name string, e *entry, now time.Time, what string) {
-	if e.share < Full {
-		t.untold = append(t.untold, decision.Event{
-			Kind: decision.KindTrafficStep, Time: now, Provider: name, From: strconv.Itoa(e.share),
-			Reason: what, Action: what, By: Auto, Result: "ok", Revision: e.revision,
-			Detail: "failback " + e.id,
-		})
-	}
 }
 
 // tell hands over what happened, in order. Requires that mu is not held.
@@ -233,17 +321,3 @@ func (t *Table) tell() {
 		t.onEvent(e)
 	}
 }
-
-// snapshot returns the table as it would be stored, with p in force. Requires mu.
-func (t *Table) snapshot(p *proposal) file {
-	f := file{Version: fileVersion, Upstreams: make(map[string]saved, len(t.entries))}
-	for name, e := range t.entries {
-		f.Upstreams[name] = e.saved()
-	}
-	if p != nil {
-		f.Upstreams[p.upstream] = p.next.saved()
-	}
-	return f
-}
-
-func percent(share int) string { return strconv.Itoa(share) + "%" }

@@ -59,51 +59,64 @@ func TestUnknownUpstream(t *testing.T) {
 	}
 }
 
-// A failback from the lowering to full, as the table and its events show it.
+// A failback from the lowering to its end, as the table and its events show it.
 func TestFailback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, told := open(t, "", "a")
 		pass(time.Until(time.Date(2026, 11, 30, 4, 59, 59, 0, time.UTC)))
+		epoch := get(t, table, "a").Epoch
 
 		s := must(t, table, Command{Upstream: "a", Share: 0, Why: " quota exhausted "})
 		want := State{
 			Upstream: "a", Share: 0, Revision: 2, Since: time.Now(), By: "ana", Why: "quota exhausted",
-			FailbackID: "2026-11-30T04",
-			Undo:       &Undo{Share: 100, By: "ana", Until: time.Now().Add(5 * time.Minute)},
+			FailbackID: "2026-11-30T04", Steps: DefaultSteps(), Epoch: epoch,
+			StateSince: time.Now(), StateBy: "ana", Reason: "quota exhausted",
+			Undo: &Undo{Share: 100, Condition: Whole, By: "ana", Until: time.Now().Add(5 * time.Minute)},
 		}
 		if diff := cmp.Diff(want, s); diff != "" {
 			t.Error(diff)
 		}
-		if table.Admits("a", "c", "r") {
-			t.Error("a request is admitted at 0")
+		if s.Condition() != Degraded || table.Admits("a", "c", "r") {
+			t.Errorf("%v, or a request is admitted at 0", s.Condition())
 		}
 
 		pass(time.Hour)
-		for i, share := range []int{5, 25, 75} {
+		began := time.Now()
+		for i, share := range []int{5, 25, 75, 100} {
 			s = up(t, table, "a", share)
-			if s.Share != share || s.Revision != uint64(3+i) || s.FailbackID != "2026-11-30T04" || s.Undo != nil || !s.Since.Equal(time.Now()) {
+			if s.Share != share || s.Revision != uint64(3+i) || s.FailbackID != "2026-11-30T04" || s.Undo != nil || !s.Since.Equal(time.Now()) ||
+				s.Condition() != Recovering || !s.StateSince.Equal(began) || s.Reason != "quota exhausted" {
 				t.Errorf("at %d%%: %+v", share, s)
 			}
+			pass(time.Minute)
 		}
-		s = up(t, table, "a", 100)
-		if s.FailbackID != "" || s.Revision != 6 {
-			t.Errorf("at full: %+v", s)
+		if !table.Admits("a", "c", "r") {
+			t.Error("recovering at 100% does not admit everybody")
+		}
+		s, err := table.Settle("a", "held 2m", s.Revision)
+		if err != nil || s.Condition() != Whole || s.FailbackID != "" || s.Revision != 7 || s.Share != 100 || s.Steps != nil || s.Reason != "" ||
+			!s.StateSince.Equal(time.Now()) || s.StateBy != Auto {
+			t.Errorf("settled: %+v, %v", s, err)
 		}
 		s = must(t, table, Command{Upstream: "a", Share: 25, By: "ben"})
-		if s.FailbackID != "2026-11-30T05" {
-			t.Errorf("the next failback has the id %q", s.FailbackID)
+		if s.FailbackID != "2026-11-30T06" || s.Condition() != Recovering {
+			t.Errorf("the next failback: %+v", s)
 		}
 
 		var steps []string
 		for _, e := range told.take() {
-			if e.Kind != decision.KindTrafficStep || e.Provider != "a" || e.Action != "share" || e.Result != "ok" || e.Time.IsZero() {
+			if e.Provider != "a" || e.Result != "ok" || e.Time.IsZero() ||
+				(e.Kind == decision.KindTrafficStep) != (e.Action == "share") || (e.Kind == decision.KindHealthTransition) != (e.Action == "state") {
 				t.Errorf("event %+v", e)
 			}
 			steps = append(steps, fmt.Sprintf("%s→%s %s by %s rev %d", e.From, e.To, e.Reason, e.By, e.Revision))
 		}
 		wantSteps := []string{
-			"100→0 lowered by ana rev 2", "0→5 raised by ana rev 3", "5→25 raised by ana rev 4",
-			"25→75 raised by ana rev 5", "75→100 raised by ana rev 6", "100→25 lowered by ben rev 7",
+			"100→0 lowered by ana rev 2", "healthy→degraded operator by ana rev 2",
+			"0→5 raised by ana rev 3", "degraded→recovering operator by ana rev 3",
+			"5→25 raised by ana rev 4", "25→75 raised by ana rev 5", "75→100 raised by ana rev 6",
+			"recovering→healthy recovered by auto rev 7",
+			"100→25 lowered by ben rev 8", "healthy→recovering operator by ben rev 8",
 		}
 		if diff := cmp.Diff(wantSteps, steps); diff != "" {
 			t.Error(diff)
@@ -254,7 +267,7 @@ func TestRemovedNames(t *testing.T) {
 		before := get(t, table, "a")
 		told.take()
 
-		table.Ensure([]string{"b"})
+		table.Ensure(primaryOf("b"))
 		if _, ok := table.Get("a"); ok {
 			t.Error("a removed name has a state")
 		}
@@ -264,13 +277,13 @@ func TestRemovedNames(t *testing.T) {
 		if e := told.take(); len(e) != 1 || e[0].Action != "removed" || e[0].From != "25" || e[0].To != "" || e[0].Provider != "a" {
 			t.Errorf("told %+v", e)
 		}
-		table.Ensure([]string{"b"})
+		table.Ensure(primaryOf("b"))
 		if e := told.take(); len(e) != 0 {
 			t.Errorf("a second time: told %+v", e)
 		}
 
 		pass(KeptFor - time.Second)
-		table.Ensure([]string{"a", "b"})
+		table.Ensure(primaryOf("a", "b"))
 		if diff := cmp.Diff(before, get(t, table, "a")); diff != "" {
 			t.Errorf("it came back different:\n%s", diff)
 		}
@@ -278,9 +291,9 @@ func TestRemovedNames(t *testing.T) {
 			t.Errorf("told %+v", e)
 		}
 
-		table.Ensure([]string{"b"})
+		table.Ensure(primaryOf("b"))
 		pass(KeptFor)
-		table.Ensure([]string{"a", "b"})
+		table.Ensure(primaryOf("a", "b"))
 		if s := get(t, table, "a"); s.Share != Full || s.Revision != 1 {
 			t.Errorf("after 7 days: %+v", s)
 		}
@@ -326,10 +339,10 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				table.ObserveOwn("a", conversation)
 				table.Admits("a", conversation, "r")
-				if !isStep(table.Share("a")) {
+				if !isShare(table.Share("a"), DefaultSteps()) {
 					t.Error("a share between steps")
 				}
-				if s := get(t, table, "a"); (s.Share == Full) != (s.FailbackID == "") {
+				if s := get(t, table, "a"); s.Share < Full && s.FailbackID == "" || (s.Share == 0) != (s.Condition() == Degraded) {
 					t.Errorf("torn state %+v", s)
 				}
 				table.All()
@@ -347,10 +360,10 @@ func TestConcurrentUse(t *testing.T) {
 						t.Errorf("a lowering was refused: %v", err)
 					}
 				case 1:
-					table.Ensure([]string{"a", "b", fmt.Sprintf("x%d", n)})
+					table.Ensure(primaryOf("a", "b", fmt.Sprintf("x%d", n)))
 				default:
 					s := get(t, table, name)
-					_, _ = table.Set(Command{Upstream: name, Share: Next(s.Share), Revision: &s.Revision, By: "ben"})
+					_, _ = table.Set(Command{Upstream: name, Share: s.Next(), Revision: &s.Revision, By: "ben"})
 				}
 			}
 		})
@@ -392,11 +405,11 @@ func TestRequestPathAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkAdmits(b *testing.B) {
-	table, err := Open("", nil)
+	table, err := Open(b.Context(), new(Memory), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	table.Ensure([]string{"a", "b"})
+	table.Ensure(primaryOf("a", "b"))
 	if _, err := table.Set(Command{Upstream: "a", Share: 25, By: "ana"}); err != nil {
 		b.Fatal(err)
 	}
