@@ -3,9 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -47,8 +46,12 @@ func (e *embedded) InProcessConn() (net.Conn, error) {
 	return srv.InProcessConn()
 }
 
-// start starts a server. None may run.
+// start starts a server. None may run. A directory that it would have to mend
+// is refused.
 func (e *embedded) start() error {
+	if err := e.check(); err != nil {
+		return err
+	}
 	l := &serverLog{e: e}
 	srv, err := server.NewServer(&server.Options{
 		ServerName:             "failback",
@@ -85,39 +88,42 @@ func (e *embedded) start() error {
 	return nil
 }
 
-// stop stops the server, if one runs, and waits until it has.
-func (e *embedded) stop() {
+// check checks the files and remembers how far they go.
+func (e *embedded) check() error {
+	known, err := readLasts(e.dir)
+	if err != nil {
+		return err
+	}
+	found, err := checkFiles(e.dir, known)
+	if err != nil {
+		return err
+	}
+	if maps.Equal(found, known) {
+		return nil
+	}
+	if err := writeLasts(e.dir, found); err != nil { // a full disk must not keep the server from reading
+		e.log(fmt.Sprintf("store %s: %v", e.dir, err))
+	}
+	return nil
+}
+
+// stop stops the server, if one runs, and waits until it has. It reports
+// whether one ran.
+func (e *embedded) stop() bool {
 	e.mu.Lock()
 	srv := e.srv
 	e.srv = nil
 	e.mu.Unlock()
-	if srv != nil {
-		stopServer(srv)
+	if srv == nil {
+		return false
 	}
+	stopServer(srv)
+	return true
 }
 
 func stopServer(srv *server.Server) {
 	srv.Shutdown()
 	srv.WaitForShutdown()
-}
-
-// streams returns the names of the streams that the directory holds, before a
-// server reads them.
-func (e *embedded) streams() ([]string, error) {
-	dirs, err := os.ReadDir(filepath.Join(e.dir, server.JetStreamStoreDir, "$G", "streams"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, d := range dirs {
-		if d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
-			names = append(names, d.Name())
-		}
-	}
-	return names, nil
 }
 
 // serverLog receives what a server says. Notices are dropped.

@@ -146,11 +146,11 @@ func (s *Store) openServer() error {
 	if s.lock, err = lockFile(filepath.Join(dir, "lock")); err != nil {
 		return fmt.Errorf("store %s: %w", dir, err)
 	}
-	if detail, err := os.ReadFile(s.damagePath()); err == nil {
-		return &DamagedError{Dir: dir, Detail: string(detail)}
-	}
 	s.server = &embedded{dir: dir, log: s.o.Log, broken: s.broke}
 	if err := s.server.start(); err != nil {
+		if _, damaged := errors.AsType[*DamagedError](err); damaged {
+			return err
+		}
 		if disk := probeDisk(dir); disk != nil && isDiskFull(disk) {
 			s.broke(diskError(dir, disk))
 			return nil
@@ -294,7 +294,11 @@ func (s *Store) end() {
 		<-s.closed
 	}
 	if s.server != nil {
-		s.server.stop()
+		if s.server.stop() {
+			if err := s.server.check(); err != nil {
+				s.o.Log("store: closing: " + err.Error())
+			}
+		}
 	}
 	if s.lock != nil {
 		_ = s.lock.Close()

@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -207,54 +204,27 @@ const (
 	codeNoReserve   jetstream.ErrorCode = 10047
 )
 
-func (s *Store) damagePath() string { return filepath.Join(s.o.Dir, "damaged") }
-
-// examine compares what the server in the process found with what its
-// directory holds: a server leaves out what it cannot read, and what was left
-// out would look as if it had never been written. What it finds is kept in the
-// directory, since the server forgets it.
+// examine asks the server in the process for each stream that its directory
+// holds: it leaves out those whose description it cannot read, and what was
+// left out would look as if it had never been.
 func (s *Store) examine(ctx context.Context) error {
-	if s.Status().Err != nil && !s.nc.IsConnected() {
-		return nil // not started: mend comes back here
+	if !s.nc.IsConnected() {
+		return nil // it could not be started: mend does this then
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	names, err := s.server.streams()
-	if err != nil {
-		return fmt.Errorf("store %s: %w", s.o.Dir, err)
-	}
+	names, err := streamNames(s.o.Dir)
 	for _, name := range names {
-		var info struct {
-			Error *struct{ Description string } `json:"error"`
-			State struct {
-				Lost *struct {
-					Msgs []uint64 `json:"msgs"`
-				} `json:"lost"`
-			} `json:"state"`
+		if _, err = s.js.Stream(ctx, name); err != nil {
+			break
 		}
-		m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+name, nil)
-		if err == nil {
-			err = json.Unmarshal(m.Data, &info)
-		}
-		if err != nil {
-			return fmt.Errorf("store %s: %s: %w", s.o.Dir, name, err)
-		}
-		detail := ""
-		switch {
-		case info.Error != nil:
-			detail = fmt.Sprintf("%s cannot be read (%s)", name, info.Error.Description)
-		case info.State.Lost != nil && len(info.State.Lost.Msgs) > 0:
-			detail = fmt.Sprintf("%s lost %d values", name, len(info.State.Lost.Msgs))
-		default:
-			continue
-		}
-		if probeDisk(s.o.Dir) != nil {
-			return fmt.Errorf("store %s: %s", s.o.Dir, detail) // not for ever
-		}
-		if err := os.WriteFile(s.damagePath(), []byte(detail), 0o600); err != nil {
-			s.o.Log(fmt.Sprintf("store %s: %v", s.o.Dir, err))
-		}
-		return &DamagedError{Dir: s.o.Dir, Detail: detail}
 	}
-	return nil
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrStreamNotFound) && probeDisk(s.o.Dir) == nil:
+		return &DamagedError{Dir: s.o.Dir, Detail: streamPath(s.o.Dir, "") + " holds one that the server cannot read: the log names it"}
+	default:
+		return fmt.Errorf("%s: %w", s.o.Dir, err)
+	}
 }
