@@ -1,6 +1,7 @@
 package health
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -72,4 +73,15 @@ func (o *one) says(want string) *one {
 		o.t.Fatalf("it says\n%q, want\n%q", got, want)
 	}
 	return o
+}
+
+// random returns chance of a seed that a failing test names.
+func random(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
 }
