@@ -90,7 +90,7 @@ func (s *Store) failed(where string, err error, write bool) error {
 		return fmt.Errorf("store: %s: %w", where, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("no answer in time")
+		err = fmt.Errorf("no answer in time: %w", err)
 	}
 	return &UnavailableError{Where: where, Unknown: write, Err: err}
 }

@@ -180,3 +180,66 @@ func TestKill(t *testing.T) {
 		t.Errorf("%d was acknowledged, %d is there", n, e.Value.N)
 	}
 }
+
+// The server in the process turns JetStream off by itself when it may not
+// write; it says so to nobody who waits for an answer.
+func TestServerThatTurnsItselfOff(t *testing.T) {
+	s := openDir(t, t.TempDir())
+	b := bucket(t, s, BucketOptions{Name: "things"})
+	mustPut(t, b, "a", thing{N: 1})
+	if err := s.server.srv.ShutdownJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Put(t.Context(), "a", thing{N: 2}); !isUnavailable(err) {
+		t.Fatalf("without JetStream: %v", err)
+	}
+	eventually(t, "writing again", func() bool {
+		_, err := b.Put(t.Context(), "a", thing{N: 3})
+		return err == nil
+	})
+	if e := mustGet(t, b, "a"); e.Value.N != 3 {
+		t.Fatalf("%+v", e)
+	}
+}
+
+// What a stream lets go by age is no damage when it is opened again.
+func TestEmptiedStreamIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir)
+	st := stream(t, s, StreamOptions{Name: "lines", MaxAge: time.Second})
+	mustAppend(t, st, 1)
+	last := mustAppend(t, st, 2)
+	eventually(t, "expired", func() bool {
+		b, err := st.Bounds(t.Context())
+		return err == nil && b.Len == 0
+	})
+	for range 2 {
+		closeStore(t, s)
+		s = openDir(t, dir)
+		st = stream(t, s, StreamOptions{Name: "lines", MaxAge: time.Second})
+		if b, err := st.Bounds(t.Context()); err != nil || b.Last != last {
+			t.Fatalf("%+v, %v", b, err)
+		}
+	}
+	if seq := mustAppend(t, st, 3); seq != last+1 {
+		t.Errorf("sequence %d after %d", seq, last)
+	}
+}
+
+// An impatient caller does not make the store doubt itself.
+func TestCallersEnd(t *testing.T) {
+	s := openDir(t, t.TempDir())
+	b := bucket(t, s, BucketOptions{Name: "things"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Put(ctx, "a", thing{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := b.Get(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("get: %v", err)
+	}
+	if err := s.Status().Err; err != nil {
+		t.Error(err)
+	}
+	mustPut(t, b, "a", thing{})
+}
