@@ -46,7 +46,7 @@ func TestHealthyTurnsSuspectAtOnce(t *testing.T) {
 // A gateway that starts while an upstream is ill suspects it, and says so.
 func TestFirstStepMaySuspect(t *testing.T) {
 	var m Machine
-	if s := m.Explain(time.Now(), Facts{}); s != "not judged yet" {
+	if s := m.Explain(time.Now()); s != "not judged yet" {
 		t.Fatal(s)
 	}
 	state, w, tr := m.Step(time.Now(), Facts{Settings: settings, Signals: signals(Red, Red, Red)})

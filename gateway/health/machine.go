@@ -12,6 +12,7 @@ type Machine struct {
 	last  time.Time
 
 	state   State  // empty before the first step
+	facts   Facts  // of the last step
 	any     run    // any signal red: suspect
 	groups  [3]run // grave ones, by group
 	opened  openings
@@ -41,7 +42,7 @@ func of(s State) behaviour {
 // Step judges f at now and returns the state, the move that is due and the
 // transition that happened, nil if none did. The state of a degraded or
 // recovering upstream is the share table's; a wish changes nothing until it
-// shows there.
+// shows there. The slices of f must not be changed until the next step.
 //
 // Steps may be irregular; once a second is what the windows are made for.
 func (m *Machine) Step(now time.Time, f Facts) (State, Wish, *Transition) {
@@ -50,9 +51,10 @@ func (m *Machine) Step(now time.Time, f Facts) (State, Wish, *Transition) {
 	}
 	m.last = now
 	m.look(now, f.Signals)
+	m.facts = f
 	from := m.state
-	m.state = m.judge(&f)
-	wish := m.decide(&f)
+	m.state = m.judge(&m.facts)
+	wish := m.decide(&m.facts)
 	return m.state, wish, m.transition(now, from)
 }
 
@@ -64,12 +66,12 @@ func (m *Machine) State() State { return m.state }
 func (m *Machine) Signals() []Signal { return append([]Signal(nil), m.signals...) }
 
 // Explain says for people why the upstream is in the state of the last step and
-// what it waits for. f are the facts of that step.
-func (m *Machine) Explain(now time.Time, f Facts) string {
+// what it waits for.
+func (m *Machine) Explain(now time.Time) string {
 	if m.state == "" {
 		return "not judged yet"
 	}
-	return of(m.state).explain(m, &f, now)
+	return of(m.state).explain(m, &m.facts, now)
 }
 
 // look keeps the signals, and since when each has its colour.

@@ -147,7 +147,7 @@ func TestTheLastIsNotDegraded(t *testing.T) {
 		o.f.Openings.Count(decision.Text)
 	}
 	o.colours(Red, Red, Red).step(1).run(time.Hour).is(Suspect, Stay)
-	if got := o.m.Explain(o.now, o.f); !strings.HasSuffix(got, "; not degraded: nobody else could serve what it serves, its breaker alone guards it") {
+	if got := o.m.Explain(o.now); !strings.HasSuffix(got, "; not degraded: nobody else could serve what it serves, its breaker alone guards it") {
 		t.Fatal(got)
 	}
 	o.f.Last = false
@@ -164,7 +164,7 @@ func TestSharedFaultDegradesNobody(t *testing.T) {
 		o.f.Openings.Count(decision.Text)
 	}
 	o.run(time.Hour).is(Suspect, Stay)
-	if got := o.m.Explain(o.now, o.f); !strings.HasSuffix(got, "; not degraded: the fault is shared, another one would fail as well") {
+	if got := o.m.Explain(o.now); !strings.HasSuffix(got, "; not degraded: the fault is shared, another one would fail as well") {
 		t.Fatal(got)
 	}
 	o.f.SharedFault = false
@@ -179,7 +179,7 @@ func TestCredentialMakesSuspectOnly(t *testing.T) {
 	o := start(t).colours(Green, Red, Red)
 	o.f.Signals[1].SuspectOnly, o.f.Signals[2].SuspectOnly = true, true
 	o.step(1).run(time.Hour).is(Suspect, Stay)
-	if got := o.m.Explain(o.now, o.f); !strings.HasSuffix(got, "; it is to be looked at and is not degraded for it") {
+	if got := o.m.Explain(o.now); !strings.HasSuffix(got, "; it is to be looked at and is not degraded for it") {
 		t.Fatal(got)
 	}
 	// Nor is it half of two.
@@ -198,7 +198,7 @@ func TestShadowTellsOnceAndDoesNothing(t *testing.T) {
 	if !o.wish.Would || !o.wish.New {
 		t.Fatalf("%+v", o.wish)
 	}
-	if got := o.m.Explain(o.now, o.f); !strings.HasSuffix(got, "; would be degraded, but health.mode is shadow") {
+	if got := o.m.Explain(o.now); !strings.HasSuffix(got, "; would be degraded, but health.mode is shadow") {
 		t.Fatal(got)
 	}
 	for range 600 {
