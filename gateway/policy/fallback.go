@@ -68,10 +68,10 @@ func causeMoves(t Terms, cause Cause, c Candidate) bool {
 	}
 	// retry_budget is not among these: as a cause it is the opening of a bucket,
 	// which is there to send requests elsewhere. An empty budget ends a request
-	// without asking.
+	// without asking. Nor is shared_fault: whom it covers is passed by for it, and
+	// who else there is may not share it.
 	switch cause.Reason {
-	case decision.SharedFault, decision.Deadline, decision.CostCeiling,
-		decision.Draining, decision.QueueFull, decision.Store:
+	case decision.Deadline, decision.CostCeiling, decision.Draining, decision.QueueFull, decision.Store:
 		return false
 	}
 	return true

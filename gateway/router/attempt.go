@@ -181,6 +181,10 @@ func (run *run) exchange(s *standing, call *upstream.Call) decision.Outcome {
 
 // book tells everyone who keeps state of s how the attempt ended.
 func (run *run) book(s *standing, key upstream.Key, o decision.Outcome) breaker.Report {
+	run.router.Faults.Observe(s.Upstream.Name, o, time.Now())
+	if observe := run.router.Observe; observe != nil {
+		observe(s.Upstream.Name, &o)
+	}
 	switch o.Class.Blame() {
 	case decision.OfCredential:
 		s.keys |= key.Bit()

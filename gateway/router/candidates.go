@@ -152,12 +152,29 @@ func (run *run) take(s *standing, how manner) decision.Reason {
 	h.limit = release
 	h.ctx, h.cancel = context.WithCancelCause(run.attemptContext())
 	if run.pass == nil {
-		if why := run.admit(s, how, elsewhere); why != "" {
+		why := run.admit(s, how, elsewhere)
+		// Last: whoever is let through as the probe of a fault has used it up.
+		if why == "" && run.faulty(s) && !run.router.Faults.AdmitProbe(time.Now()) {
+			why = decision.SharedFault
+		}
+		if why != "" {
 			run.giveBack(0)
 			return why
 		}
 	}
 	return ""
+}
+
+// faulty reports whether s fails for a reason that others share.
+func (run *run) faulty(s *standing) bool { return run.router.Faults.Active().Covers(s.Upstream.Name) }
+
+// barred reports whether it does and no probe of the fault is due.
+func (run *run) barred(s *standing) bool {
+	if !run.faulty(s) {
+		return false
+	}
+	at, ok := run.router.Faults.NextProbe()
+	return ok && time.Now().Before(at)
 }
 
 // admit asks the buckets that guard s.
@@ -208,6 +225,8 @@ func (run *run) closed(s *standing, how manner) decision.Reason {
 	}
 	name := s.Upstream.Name
 	switch {
+	case run.barred(s):
+		return decision.SharedFault
 	case how == overflowing:
 	case run.router.Traffic.Share(name) == 0:
 		return decision.UpstreamDegraded

@@ -115,7 +115,7 @@ func (run *run) stop() End {
 		end.Upstream = run.errorAnswer
 	}
 	end.RetryAfter, end.HasRetryAfter = run.retryAfter()
-	d.Selected, d.SelectedModel, d.Substitute, d.Overflow, d.Violation = "", "", false, false, false
+	d.Selected, d.SelectedModel, d.Substitute, d.Overflow, d.Violation = "", "", false, run.overflow, false
 	d.Route, d.Status, d.Reason = decision.RouteNone, ending.Status, run.last
 	return end
 }
@@ -155,6 +155,10 @@ func (run *run) retryAfter() (time.Duration, bool) {
 		case decision.BreakerOpen, decision.Slow, decision.Weight, decision.RetryBudget, decision.ReasonOf(decision.RateLimited):
 			if d, ok := s.Group(run.q.Needs).RetryIn(); ok {
 				consider(d)
+			}
+		case decision.SharedFault:
+			if at, ok := run.router.Faults.NextProbe(); ok {
+				consider(max(time.Until(at), time.Second))
 			}
 		case decision.Capacity:
 			consider(max(s.Upstream.Client.LimitWait(run.q.estimatedTokens()), time.Second))

@@ -16,6 +16,7 @@ import (
 
 	"failback/gateway/breaker"
 	"failback/gateway/decision"
+	"failback/gateway/health"
 	"failback/gateway/internal/memnet"
 	"failback/gateway/policy"
 	"failback/gateway/traffic"
@@ -156,7 +157,7 @@ func inWorldOf(t *testing.T, cs []candidate, serve func(*world, candidate, net.L
 		}
 		w.router = &Router{
 			Breakers: breaker.New(w.events.add), Traffic: table, Book: upstream.NewBook(w.events.add),
-			Budget: NewRetryBudget(0.2, 10), Bindings: NewBindings(),
+			Budget: NewRetryBudget(0.2, 10), Bindings: NewBindings(), Faults: health.NewDetector(nil),
 			Alarm: func(string) { w.alarms.Add(1) },
 		}
 		var stops []func()
@@ -172,6 +173,11 @@ func inWorldOf(t *testing.T, cs []candidate, serve func(*world, candidate, net.L
 			w.add(c)
 		}
 		table.Ensure(primaryOf)
+		var members []health.Member
+		for _, c := range cs {
+			members = append(members, health.Member{Upstream: c.name, Host: c.name})
+		}
+		w.router.Faults.Configure(members, w.settings.Cooldown, time.Now())
 		w.plan = &Plan{
 			Models:      map[string]*Model{"m": NewModel("m", w.cands)},
 			FirstOutput: time.Minute, Unary: 10 * time.Minute,

@@ -11,19 +11,24 @@ import (
 
 	"failback/gateway/breaker"
 	"failback/gateway/decision"
+	"failback/gateway/health"
 	"failback/gateway/policy"
 	"failback/gateway/traffic"
 	"failback/gateway/upstream"
 )
 
 // Router is the loop with what it shares between requests. All fields but
-// Alarm and Life are required and must not be changed while requests run.
+// Observe, Alarm and Life are required and must not be changed while requests run.
 type Router struct {
 	Breakers *breaker.Set
 	Traffic  *traffic.Table
 	Book     *upstream.Book
 	Budget   *RetryBudget
 	Bindings *Bindings
+	Faults   *health.Detector
+	// Observe is told how each attempt ended, by the name of its upstream,
+	// besides all of the above. Nil drops it; it must not block.
+	Observe func(upstream string, o *decision.Outcome)
 	// Alarm is told of our own faults: a panic, an answer no rule names. Nil drops them.
 	Alarm func(detail string)
 	// Life ends the attempts that run on although their client left; nil: they
