@@ -1,12 +1,15 @@
 // Package traffic owns the share table: what percent of its own traffic each
-// upstream may get (0, 5, 25, 75 or 100), under which revision, set by whom and
-// why, and which conversations are inside a share. It keeps the table in one
-// file, so that a restart changes neither a share nor its members.
+// upstream may get, how far its failback is (condition, steps, passed windows,
+// retreats, plan, time served), under which revision, set by whom and why, and
+// which conversations are inside a share. One record holds share and condition,
+// so that they cannot contradict each other, and a Storage keeps it, so that a
+// restart changes neither a share nor its members.
 //
-// Lowering a share is never refused and never waits for the disk. Raising goes
-// one step at a time and is on disk before it takes effect.
+// Lowering a share is never refused and never waits for the storage. Raising
+// goes one step at a time and is stored before it takes effect.
 //
 // It never decides whether an upstream is well enough for more traffic: the
-// objection of whoever judges that comes with the command (Command.BlockedBy).
-// It never sends a request and never reads one.
+// objection of whoever judges that comes with the command (Command.BlockedBy),
+// and so do a retreat and the end of a failback. It never sends a request and
+// never reads one.
 package traffic

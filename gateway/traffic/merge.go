@@ -155,8 +155,12 @@ func stricter(a, b Record) bool {
 }
 
 // same reports whether a and b are the same revision of the same upstream. What
-// grows within a revision may differ.
+// grows within a revision may differ, and so may when and by whom whole
+// upstreams came to be.
 func same(a, b Record) bool {
+	if a.condition() == Whole && b.condition() == Whole {
+		return a.Revision == b.Revision
+	}
 	return a.Revision == b.Revision && a.Share == b.Share && a.FailbackID == b.FailbackID && a.Machine == b.Machine &&
 		a.By == b.By && a.Since.Equal(b.Since) && a.StateBy == b.StateBy && a.Retreats == b.Retreats && samePlan(a.Plan, b.Plan)
 }
