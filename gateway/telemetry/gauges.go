@@ -12,6 +12,7 @@ import (
 type Gauges struct {
 	Breakers    []BreakerGauge
 	Shares      []ShareGauge
+	Health      []HealthGauge
 	Weights     []WeightGauge
 	RetryBudget float64 // draws available
 	LogDropped  uint64  // lines since start
@@ -30,6 +31,12 @@ type BreakerGauge struct {
 type ShareGauge struct {
 	Provider, Region string
 	Share            int
+}
+
+// HealthGauge is the health of one upstream.
+type HealthGauge struct {
+	Provider, Region string
+	State            string // healthy, suspect, degraded or recovering
 }
 
 // WeightGauge is the effective weight of a candidate. Model is the name that
@@ -53,6 +60,8 @@ var (
 		"Requests that a bucket turned away."}
 	shareDef = definition{"failback_upstream_share_ratio", "gauge", []string{"provider", "region"},
 		"Part of its own traffic that an upstream may get, from 0 to 1."}
+	upstreamStateDef = definition{"failback_upstream_state", "gauge", []string{"provider", "region", "state"},
+		"Health of an upstream: exactly one of healthy, suspect, degraded and recovering is 1, the others are 0."}
 	weightDef = definition{"failback_upstream_weight", "gauge", []string{"model", "provider", "capability"},
 		"Effective weight of a candidate: the configured one times its recent success."}
 	retryBudgetDef = definition{"failback_retry_budget_available", "gauge", nil,
@@ -67,7 +76,7 @@ var (
 var definitions = []definition{
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
 	breakerStateDef, transitionsDef, breakerBlockedDef,
-	shareDef, stepsDef, ownDef, weightDef,
+	upstreamStateDef, healthDef, shareDef, stepsDef, ownDef, weightDef,
 	sloDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef,
 }
 
@@ -81,7 +90,7 @@ type gaugeCollector struct {
 
 func newGaugeCollector(ask func() Gauges) *gaugeCollector {
 	c := &gaugeCollector{ask: ask, descs: map[string]*prometheus.Desc{}}
-	for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef} {
+	for _, d := range []definition{breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef} {
 		c.descs[d.name] = prometheus.NewDesc(d.name, d.help, d.labels, nil)
 	}
 	return c
@@ -110,6 +119,15 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, share := range g.Shares {
 		s.send(shareDef, float64(share.Share)/100, share.Provider, share.Region)
+	}
+	for _, h := range g.Health {
+		for _, state := range healthStates {
+			v := 0.0
+			if h.State == state {
+				v = 1
+			}
+			s.send(upstreamStateDef, v, h.Provider, h.Region, state)
+		}
 	}
 	for _, w := range g.Weights {
 		s.send(weightDef, w.Weight, w.Model, w.Provider, string(w.Capability))

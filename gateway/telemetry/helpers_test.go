@@ -73,6 +73,10 @@ next:
 	return total
 }
 
+var testHealthTransitions = []Transition{
+	{"healthy", "suspect", "error_rate"}, {"suspect", "healthy", "clear"}, {"healthy", "degraded", "two_groups"}, {"degraded", "recovering", "operator"},
+}
+
 var testTransitions = []Transition{
 	{"closed", "open", "failure_rate"}, {"open", "half_open", "cooldown_over"},
 	{"half_open", "ramping", "probes_ok"}, {"ramping", "closed", "ramp_over"},
@@ -92,7 +96,7 @@ func testTopology() Topology {
 			{Name: "embed", Candidates: []TopologyCandidate{{Upstream: "c", Primary: true}}},
 		},
 		Tasks:       []TopologyTask{{Name: "refund", Stays: true}, {Name: "summary"}},
-		Transitions: testTransitions,
+		Transitions: testTransitions, HealthTransitions: testHealthTransitions, Shares: []int{5, 25, 75, 100},
 	}
 }
 

@@ -18,6 +18,7 @@ type Metrics struct {
 	firstOutput   *family[prometheus.Observer]
 	duration      *family[prometheus.Observer]
 	transitions   *family[prometheus.Counter]
+	health        *family[prometheus.Counter]
 	steps         *family[prometheus.Counter]
 	own           *family[prometheus.Counter]
 	slo           *family[prometheus.Counter]
@@ -53,7 +54,9 @@ var (
 	transitionsDef = definition{"failback_breaker_transitions_total", "counter", []string{"provider", "region", "capability", "from", "to", "reason"},
 		"State changes of a bucket."}
 	stepsDef = definition{"failback_traffic_steps_total", "counter", []string{"provider", "to", "by"},
-		"Changes of an upstream's share. to is the new share in percent; by is operator or auto."}
+		"Changes of an upstream's share. to is the new share in percent; by is operator, plan or auto."}
+	healthDef = definition{"failback_health_transitions_total", "counter", []string{"provider", "from", "to", "reason"},
+		"Changes of an upstream's health. What the share table changes comes from healthy also where the upstream was suspect."}
 	ownDef = definition{"failback_upstream_own_requests_total", "counter", []string{"provider", "answered_by"},
 		"Requests of which provider is the primary, by who answered, or none. Those that the caller spoiled or left before anyone answered are not counted."}
 	sloDef = definition{"failback_slo_requests_total", "counter", []string{"model", "provider", "verdict", "reason"},
@@ -75,6 +78,7 @@ func NewMetrics(reg prometheus.Registerer, gauges func() Gauges) *Metrics {
 		firstOutput:   newHistograms(reg, firstOutputDef, firstOutputBuckets),
 		duration:      newHistograms(reg, durationDef, durationBuckets),
 		transitions:   newCounters(reg, transitionsDef),
+		health:        newCounters(reg, healthDef),
 		steps:         newCounters(reg, stepsDef),
 		own:           newCounters(reg, ownDef),
 		slo:           newCounters(reg, sloDef),
@@ -102,6 +106,7 @@ func (m *Metrics) Reset(t Topology) {
 	m.firstOutput.reset(n.firstOutputSeries(), n.keep(&m.firstOutput.definition))
 	m.duration.reset(n.durationSeries(), n.keep(&m.duration.definition))
 	m.transitions.reset(n.transitionSeries(), n.keep(&m.transitions.definition))
+	m.health.reset(n.healthSeries(), n.keep(&m.health.definition))
 	m.steps.reset(n.stepSeries(), n.keep(&m.steps.definition))
 	m.own.reset(n.ownSeries(), n.keep(&m.own.definition))
 	m.slo.reset(n.sloSeries(), n.keep(&m.slo.definition))
@@ -143,7 +148,7 @@ func (m *Metrics) Decision(d *decision.Decision) {
 	}
 }
 
-// Event counts e: the transition of a breaker or a step of a share. Other
+// Event counts e: the transition of a breaker or of health, or a step of a share. Other
 // events have no metric.
 func (m *Metrics) Event(e decision.Event) {
 	m.mu.RLock()
@@ -156,15 +161,20 @@ func (m *Metrics) Event(e decision.Event) {
 			tr = Transition{stateLabel(e.From), stateLabel(e.To), Other}
 		}
 		m.transitions.get(n.provider(e.Provider), n.region(e.Provider), capabilityLabel(e.Capability), tr.From, tr.To, tr.Reason).Inc()
+	case decision.KindHealthTransition:
+		if e.Result != "ok" {
+			return // it would have happened
+		}
+		tr := Transition{e.From, e.To, e.Reason}
+		if len(n.health) > 0 && !n.health[tr] {
+			tr = Transition{healthLabel(e.From), healthLabel(e.To), Other}
+		}
+		m.health.get(n.provider(e.Provider), tr.From, tr.To, tr.Reason).Inc()
 	case decision.KindTrafficStep:
-		if !slices.Contains(shares, e.To) {
+		if !n.shares[e.To] {
 			return // a name left or came back, a file fell behind
 		}
-		by := byOperator
-		if e.By == byAuto {
-			by = byAuto
-		}
-		m.steps.get(n.provider(e.Provider), e.To, by).Inc()
+		m.steps.get(n.provider(e.Provider), e.To, whoLabel(e.By)).Inc()
 	}
 }
 

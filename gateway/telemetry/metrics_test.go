@@ -224,8 +224,12 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	for _, tr := range testTransitions {
 		m.Event(decision.Event{Kind: decision.KindBreakerTransition, Provider: "a", Region: "us", Capability: decision.Tools, From: tr.From, To: tr.To, Reason: tr.Reason})
 	}
-	for _, share := range shares {
+	for _, tr := range testHealthTransitions {
+		m.Event(decision.Event{Kind: decision.KindHealthTransition, Provider: "a", From: tr.From, To: tr.To, Reason: tr.Reason, Result: "ok"})
+	}
+	for _, share := range []string{"0", "5", "25", "75", "100"} {
 		m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", To: share, By: "ana"})
+		m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", To: share, By: "plan:ana"})
 		m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", To: share, By: "auto"})
 	}
 
@@ -395,6 +399,7 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g := Gauges{
 		Breakers:    []BreakerGauge{{Provider: "a", Region: "us", Capability: decision.Text, State: "closed", Blocked: 3}},
+		Health:      []HealthGauge{{"a", "us", "degraded"}},
 		Shares:      []ShareGauge{{Provider: "a", Region: "us", Share: 25}},
 		Weights:     []WeightGauge{{Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 62.5}, {Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 1}},
 		Jobs:        []JobGauge{{Job: "probe", LastSuccess: time.UnixMilli(1_790_000_000_250)}, {Job: "watch"}},
@@ -422,6 +427,10 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		`failback_upstream_weight{capability="text",model="sonnet",provider="a"}`:              62.5,
 		`failback_job_last_success_timestamp_seconds{job="probe"}`:                             1_790_000_000.25,
 		`failback_job_last_success_timestamp_seconds{job="watch"}`:                             0,
+		`failback_upstream_state{provider="a",region="us",state="healthy"}`:                    0,
+		`failback_upstream_state{provider="a",region="us",state="suspect"}`:                    0,
+		`failback_upstream_state{provider="a",region="us",state="degraded"}`:                   1,
+		`failback_upstream_state{provider="a",region="us",state="recovering"}`:                 0,
 		`failback_retry_budget_available{}`:                                                    7.5,
 		`failback_log_lines_dropped_total{}`:                                                   4,
 	}
@@ -448,11 +457,18 @@ func TestEvents(t *testing.T) {
 	m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", From: "100", To: "25", By: "ana", Action: "share"})
 	m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", From: "25", To: "5", By: "auto", Action: "share"})
 	m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", From: "5", By: "auto", Action: "removed"})
+	m.Event(decision.Event{Kind: decision.KindTrafficStep, Provider: "a", From: "5", To: "25", By: "plan:ana", Action: "share"})
+	m.Event(decision.Event{Kind: decision.KindHealthTransition, Provider: "a", From: "healthy", To: "suspect", Reason: "error_rate", Result: "ok"})
+	m.Event(decision.Event{Kind: decision.KindHealthTransition, Provider: "a", From: "healthy", To: "healthy", Reason: "two_groups", Result: "shadow"})
+	m.Event(decision.Event{Kind: decision.KindHealthTransition, Provider: "a", From: "x", To: "degraded", Reason: "y", Result: "ok"})
 	m.Event(decision.Event{Kind: decision.KindOperatorCommand, Provider: "a", To: "25", By: "ana", Action: "share"})
 	want := map[string]float64{
 		`failback_breaker_transitions_total{capability="text",from="closed",provider="a",reason="failure_rate",region="us",to="open"}`: 1,
 		`failback_traffic_steps_total{by="operator",provider="a",to="25"}`:                                                             1,
 		`failback_traffic_steps_total{by="auto",provider="a",to="5"}`:                                                                  1,
+		`failback_traffic_steps_total{by="plan",provider="a",to="25"}`:                                                                 1,
+		`failback_health_transitions_total{from="healthy",provider="a",reason="error_rate",to="suspect"}`:                              1,
+		`failback_health_transitions_total{from="other",provider="a",reason="other",to="degraded"}`:                                    1,
 	}
 	if diff := cmp.Diff(want, changed(before, scraped(t, reg))); diff != "" {
 		t.Error(diff)

@@ -191,6 +191,7 @@ func TestDefinitionsAreWhatIsRegistered(t *testing.T) {
 		return Gauges{
 			Breakers: []BreakerGauge{{Provider: "a", State: "closed"}},
 			Shares:   []ShareGauge{{Provider: "a"}},
+			Health:   []HealthGauge{{Provider: "a"}},
 			Weights:  []WeightGauge{{Provider: "a"}},
 			Jobs:     []JobGauge{{Job: "a"}},
 		}

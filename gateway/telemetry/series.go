@@ -124,9 +124,20 @@ func (n *names) transitionSeries() map[labels]bool {
 func (n *names) stepSeries() map[labels]bool {
 	w := map[labels]bool{}
 	for name := range n.upstreams {
-		for _, to := range shares {
-			w[labels{name, to, byOperator}] = true
-			w[labels{name, to, byAuto}] = true
+		for to := range n.shares {
+			for _, by := range []string{byOperator, byPlan, byAuto} {
+				w[labels{name, to, by}] = true
+			}
+		}
+	}
+	return w
+}
+
+func (n *names) healthSeries() map[labels]bool {
+	w := map[labels]bool{}
+	for name := range n.upstreams {
+		for tr := range n.health {
+			w[labels{name, tr.From, tr.To, tr.Reason}] = true
 		}
 	}
 	return w

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"slices"
+	"strconv"
 
 	"failback/gateway/decision"
 )
@@ -17,9 +18,13 @@ type Topology struct {
 	// Transitions are all that breakers can do. Without them transitions are
 	// counted as they come, and none is there from the start.
 	Transitions []Transition
+	// HealthTransitions are the same of the health of upstreams.
+	HealthTransitions []Transition
+	// Shares are those that steps can come to, in percent, besides 0 and 100.
+	Shares []int
 }
 
-// Transition is one thing that a breaker can do.
+// Transition is one thing that a breaker, or the health of an upstream, can do.
 type Transition struct{ From, To, Reason string }
 
 // TopologyUpstream is one configured upstream.
@@ -60,6 +65,8 @@ type names struct {
 	models      map[string][]candidate
 	tasks       []TopologyTask // unnamed and other included
 	transitions map[Transition]bool
+	health      map[Transition]bool
+	shares      map[string]bool
 }
 
 // candidate is an upstream that a model names, once.
@@ -92,6 +99,14 @@ func (t Topology) names() *names {
 		TopologyTask{Name: decision.TaskOther, Stays: true})
 	for _, tr := range t.Transitions {
 		n.transitions[tr] = true
+	}
+	n.health = make(map[Transition]bool, len(t.HealthTransitions))
+	for _, tr := range t.HealthTransitions {
+		n.health[tr] = true
+	}
+	n.shares = map[string]bool{"0": true, "100": true}
+	for _, share := range t.Shares {
+		n.shares[strconv.Itoa(share)] = true
 	}
 	return n
 }

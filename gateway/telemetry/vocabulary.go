@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"slices"
+	"strings"
 
 	"failback/gateway/decision"
 )
@@ -72,14 +73,33 @@ var triggeredReasons = slices.Concat(passedReasons, stoppedReasons, []decision.R
 	decision.ReasonOf(decision.ClientGone), decision.ReasonOf(decision.CallerDeadline),
 })
 
-// shares are the values of the label to of a traffic step.
-var shares = []string{"0", "5", "25", "75", "100"}
-
 // Who took a traffic step. Names of people are in the log, never in a metric.
 const (
 	byOperator = "operator"
+	byPlan     = "plan" // that an operator approved
 	byAuto     = "auto"
 )
+
+// whoLabel is by without a name.
+func whoLabel(by string) string {
+	switch {
+	case by == byAuto:
+		return byAuto
+	case strings.HasPrefix(by, byPlan+":"):
+		return byPlan
+	}
+	return byOperator
+}
+
+// healthStates are the states of an upstream.
+var healthStates = []string{"healthy", "suspect", "degraded", "recovering"}
+
+func healthLabel(s string) string {
+	if slices.Contains(healthStates, s) {
+		return s
+	}
+	return Other
+}
 
 // breakerStates are the states of a bucket.
 var breakerStates = []string{"closed", "open", "half_open", "ramping"}
