@@ -80,6 +80,11 @@ var definitions = []definition{
 	sloDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef,
 }
 
+// gaugeDefinitions are those that are asked for at every scrape.
+var gaugeDefinitions = []definition{
+	breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef,
+}
+
 // gaugeCollector turns a Gauges into metrics at every scrape. Nothing is kept
 // in between, so nothing can be left over: a bucket has one state, and what the
 // configuration lost is gone.
@@ -90,7 +95,7 @@ type gaugeCollector struct {
 
 func newGaugeCollector(ask func() Gauges) *gaugeCollector {
 	c := &gaugeCollector{ask: ask, descs: map[string]*prometheus.Desc{}}
-	for _, d := range []definition{breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef} {
+	for _, d := range gaugeDefinitions {
 		c.descs[d.name] = prometheus.NewDesc(d.name, d.help, d.labels, nil)
 	}
 	return c

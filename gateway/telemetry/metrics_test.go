@@ -399,7 +399,7 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g := Gauges{
 		Breakers:    []BreakerGauge{{Provider: "a", Region: "us", Capability: decision.Text, State: "closed", Blocked: 3}},
-		Health:      []HealthGauge{{"a", "us", "degraded"}},
+		Health:      []HealthGauge{{Provider: "a", Region: "us", State: "degraded"}},
 		Shares:      []ShareGauge{{Provider: "a", Region: "us", Share: 25}},
 		Weights:     []WeightGauge{{Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 62.5}, {Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 1}},
 		Jobs:        []JobGauge{{Job: "probe", LastSuccess: time.UnixMilli(1_790_000_000_250)}, {Job: "watch"}},
@@ -409,7 +409,7 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 	gauges := func() map[string]float64 {
 		got := map[string]float64{}
 		for k, v := range scraped(t, reg) {
-			for _, d := range []definition{breakerStateDef, breakerBlockedDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef} {
+			for _, d := range gaugeDefinitions {
 				if strings.HasPrefix(k, d.name+"{") {
 					got[k] = v
 				}
