@@ -39,6 +39,7 @@ const (
 type dialog struct {
 	id       int
 	upstream string
+	act      action
 	to       int
 	base     uint64 // revision shown
 	opened   time.Time
@@ -61,12 +62,14 @@ type dialog struct {
 	refusal string // what else it said
 }
 
-func (m *model) openDialog(u *api.Upstream, to int) {
+func (m *model) openDialog(u *api.Upstream, to int) { m.openAction(u, toShare, to) }
+
+func (m *model) openAction(u *api.Upstream, act action, to int) {
 	m.frozen = nil // nobody may act on a frozen number
 	m.typing = false
 	m.dialogs++
 	m.dialog = &dialog{
-		id: m.dialogs, upstream: u.Name, to: to, base: u.Revision, opened: m.now,
+		id: m.dialogs, upstream: u.Name, act: act, to: to, base: u.Revision, opened: m.now,
 		why: newField(), name: newField(),
 	}
 	m.dialog.focusNeeded(m)
@@ -104,15 +107,12 @@ func (d *dialog) assess(m *model) assessment {
 	if u == nil {
 		return assessment{off: name + " is no longer configured"}
 	}
-	a := assessment{u: u, raise: d.to > u.Share}
-	if d.to == u.Share {
-		a.off = name + " has share " + percent(d.to) + " already"
-	}
+	a := assessment{u: u, raise: d.raises(u), off: d.settled(m, u)}
 	whole := m.whole()
 	if a.raise {
 		d.assessRaise(m, &a, whole)
 	} else if whole.State != sources.Value {
-		a.checks = append(a.checks, check{"", m.mute() + ": what is shown is " + text.Age(whole.Age) + " old. Going down is tried all the same"})
+		a.checks = append(a.checks, check{"", m.mute() + ": what is shown is " + text.Age(whole.Age) + " old. " + d.safe() + " is tried all the same"})
 	}
 	d.assessUndo(m, &a)
 	d.assessRevision(m, &a)
@@ -159,13 +159,20 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	if d.restore {
 		return // the gateway's own way back asks nothing of steps or gate
 	}
-	d.assessWindow(m, a, now)
+	evident := d.assessEvidence(m, a)
+	if !evident {
+		d.assessWindow(m, a, now)
+	}
+	if d.act == toPlan {
+		return
+	}
 	if next := shareAbove(m.live.state.Value(), u, u.Share); d.to > next {
 		a.add("no", "it skips a step: the next is "+percent(next))
 	}
 	switch b := u.NextStep.BlockedBy; {
 	case d.gate != "":
 		a.add("WARN", "the gateway objects: "+m.th.outside(d.gate))
+	case evident && a.needWhy && !plainBlock(b):
 	case b != "" && !(gated && strings.Contains(strings.ToLower(b), "breaker")):
 		a.add("WARN", "not now: "+m.th.outside(b))
 	}
@@ -191,6 +198,21 @@ func (d *dialog) assessWindow(m *model, a *assessment, now time.Time) {
 	if m.unsettled(u, held) {
 		a.add("WARN", "LIVE "+m.number(m.live.state.Number(u.Live, m.now), text.Percent)+" has not reached "+percent(u.Share))
 	}
+}
+
+// plainBlock reports whether an objection of the gateway is about something
+// else than evidence, whose rows are shown already.
+func plainBlock(s string) bool {
+	s = strings.ToLower(s)
+	return s != "" && !strings.Contains(s, "evidence") && !strings.Contains(s, "probe") && !strings.Contains(s, api.NoData)
+}
+
+// safe names the command of a dialog that is never blocked.
+func (d *dialog) safe() string {
+	if d.act == toManual {
+		return "Taking the plan back"
+	}
+	return "Going down"
 }
 
 // stepObserve is how long the step of a share is to be watched; 0 if it is no
@@ -232,7 +254,7 @@ func (d *dialog) assessRevision(m *model, a *assessment) {
 		s += ": rev " + strconv.FormatUint(a.u.Revision, 10) + ", share " + percent(a.u.Share) + " by " + m.th.outside(a.u.StateBy)
 	}
 	if !a.raise {
-		a.checks = append(a.checks, check{"WARN", s + ". Going down goes through"})
+		a.checks = append(a.checks, check{"WARN", s + ". " + d.safe() + " goes through"})
 		return
 	}
 	a.checks = append(a.checks, check{"no", s})
@@ -403,7 +425,7 @@ func (d *dialog) reread(m *model, a *assessment) {
 
 // retarget chooses the step beside the chosen one, other than the present.
 func (d *dialog) retarget(m *model, a *assessment, up bool) {
-	if a.u == nil || d.sending {
+	if a.u == nil || d.sending || d.act != toShare {
 		return
 	}
 	further := shareBelow
@@ -438,24 +460,16 @@ func (m *model) quiet(msg quietMsg) tea.Cmd {
 }
 
 func (d *dialog) send(m *model, a *assessment) tea.Cmd {
-	base, to := d.base, d.to
-	cmd := api.Command{Revision: &base, Reason: strings.TrimSpace(d.why.Value())}
-	switch {
-	case d.restore:
-		cmd.Undo = true
-	default:
-		cmd.Share = &to
-		cmd.Override = a.raise && (a.needWhy || a.needName)
-	}
+	cmd, change, send := d.command(a)
 	d.sending, d.sentAt, d.refusal = true, m.now, ""
-	msg := shareMsg{
-		dialog: d.id, upstream: d.upstream, change: "share " + percent(a.u.Share) + " > " + percent(to),
-		settling: m.settle(a.u, to),
+	msg := shareMsg{dialog: d.id, upstream: d.upstream, change: change}
+	if d.act == toShare || d.act == toDegraded && a.u.Share > 0 {
+		msg.settling = m.settle(a.u, d.to)
 	}
-	m.log.add(m.now, "sent: %s %s, rev %d, override %t, undo %t, why %q", d.upstream, msg.change, base, cmd.Override, cmd.Undo, cmd.Reason)
+	m.log.add(m.now, "sent: %s %s, rev %d, override %t, undo %t, why %q", d.upstream, msg.change, d.base, cmd.Override, cmd.Undo, cmd.Reason)
 	ctx, src := m.ctx, m.src
 	return func() tea.Msg {
-		msg.result, msg.err = src.SetShare(ctx, msg.upstream, cmd)
+		msg.result, msg.err = send(src, ctx, msg.upstream, cmd)
 		return msg
 	}
 }

@@ -46,13 +46,7 @@ func (d *dialog) title(m *model, a *assessment) string {
 	if s := m.live.state.Value(); s != nil && s.Environment != "" {
 		in = " in " + m.th.outside(s.Environment)
 	}
-	switch {
-	case d.undo:
-		return "Put back " + percent(d.to) + " for " + name + in + "?"
-	case a.raise:
-		return "Send " + percent(d.to) + " back to " + name + in + "?"
-	}
-	return "Lower " + name + in + " to " + percent(d.to) + "?"
+	return d.asks(a, name+in)
 }
 
 // parts are the dialog's text: what is always shown, what may scroll, and the
@@ -78,41 +72,17 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 		rest = "nobody else takes the rest  " + rest
 	}
 	top = append(top, row{{"now     ", dim}, {now, numberStyle(live, normal)}}.apart(plain(rest), inner, false, m.gl.cut))
-	top = append(top, row{{"after   ", dim}, {"share " + percent(d.to), strong}})
+	top = append(top, row{{"after   ", dim}, {d.after(m, u), strong}})
 
 	add := func(st style, s string) { middle = append(middle, wrap(s, inner, st)...) }
-	gets := span{}
-	if own.State == sources.Value || own.State == sources.Ageing {
-		then := own.Value * float64(d.to) / 100
-		rate := f.Number(u.RPS, m.now)
-		has := "it gets " + m.number(rate, text.Rate) + " now"
-		if rate.State == sources.Value || rate.State == sources.Ageing {
-			switch {
-			case !a.raise && rate.Value <= then:
-				gets = span{"that is at most " + text.Rate(then) + " req/s to " + out(u.Name) + "; " + has, normal}
-			case !a.raise:
-				gets = span{"that moves about " + text.Rate(rate.Value-then) + " req/s away from " + out(u.Name) + "; it keeps " + text.Rate(then), normal}
-			}
+	if d.act == toShare || d.act == toDegraded && u.Share > 0 {
+		for _, sp := range d.moves(m, a, own) {
+			add(sp.style, sp.text)
 		}
-		if gets.text == "" {
-			gets = span{"that is about " + text.Rate(then) + " req/s to " + out(u.Name) + "; " + has, normal}
-		}
-	} else {
-		gets = span{"how many requests a second that is, is not known: its own traffic is " + m.number(own, text.Rate), dim}
 	}
-	add(gets.style, gets.text)
-	st := normal
-	if len(u.Stranded) > 0 && d.to < 100 {
-		st = warn
+	for _, t := range d.means(m, u) {
+		add(normal, t)
 	}
-	s := "stranded at " + percent(d.to) + ": " + stranded(u, own, d.to, out)
-	if d.to == 100 {
-		s = "stranded at 100%: nobody, it gets all of its own traffic"
-	}
-	if m.whole().State != sources.Value {
-		s += " (" + text.Age(m.whole().Age) + " old)"
-	}
-	add(st, s)
 	middle = append(middle, nil)
 	for _, c := range a.checks {
 		st := map[string]style{"ok": good, "WARN": warn, "no": bad}[c.mark]
@@ -125,10 +95,17 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 		}
 	}
 	middle = append(middle, nil)
-	if d.undo || d.restore {
+	switch {
+	case d.act != toShare:
+		add(dim, "it is audited like every other change    tab: why")
+	case d.undo || d.restore:
 		add(dim, "it is audited like every other change")
-	} else {
-		add(dim, "way back: u puts "+percent(u.Share)+" again    left right: another step    tab: why")
+	default:
+		back := "way back: u puts " + percent(u.Share) + " again"
+		if a.raise && u.Health != "" {
+			back += ". It retreats by itself if the evidence fails"
+		}
+		add(dim, back+"    left right: another step    tab: why")
 	}
 
 	line := func(label string, f field, value string, at int) {
@@ -161,15 +138,45 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	return top, middle, end, cursor
 }
 
+// moves says how many requests a second go where, and who is stranded.
+func (d *dialog) moves(m *model, a *assessment, own sources.Number) []span {
+	u, f, name := a.u, &m.live.state, m.th.outside(a.u.Name)
+	gets := span{}
+	if own.State == sources.Value || own.State == sources.Ageing {
+		then := own.Value * float64(d.to) / 100
+		rate := f.Number(u.RPS, m.now)
+		has := "it gets " + m.number(rate, text.Rate) + " now"
+		if rate.State == sources.Value || rate.State == sources.Ageing {
+			switch {
+			case !a.raise && rate.Value <= then:
+				gets = span{"that is at most " + text.Rate(then) + " req/s to " + name + "; " + has, normal}
+			case !a.raise:
+				gets = span{"that moves about " + text.Rate(rate.Value-then) + " req/s away from " + name + "; it keeps " + text.Rate(then), normal}
+			}
+		}
+		if gets.text == "" {
+			gets = span{"that is about " + text.Rate(then) + " req/s to " + name + "; " + has, normal}
+		}
+	} else {
+		gets = span{"how many requests a second that is, is not known: its own traffic is " + m.number(own, text.Rate), dim}
+	}
+	st := normal
+	if len(u.Stranded) > 0 && d.to < 100 {
+		st = warn
+	}
+	s := "stranded at " + percent(d.to) + ": " + stranded(u, own, d.to, m.th.outside)
+	if d.to == 100 {
+		s = "stranded at 100%: nobody, it gets all of its own traffic"
+	}
+	if m.whole().State != sources.Value {
+		s += " (" + text.Age(m.whole().Age) + " old)"
+	}
+	return []span{gets, {s, st}}
+}
+
 // answer is the last line: what y does now, or why it does nothing.
 func (d *dialog) answer(m *model, a *assessment, inner int) row {
-	yes := "lower to " + percent(d.to)
-	switch {
-	case d.undo:
-		yes = "put back " + percent(d.to)
-	case a.raise:
-		yes = "send " + percent(d.to)
-	}
+	yes := d.yes(a)
 	why := d.notReady(a)
 	switch {
 	case d.sending:

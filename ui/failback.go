@@ -52,14 +52,14 @@ func (m *model) failbackTitle() row {
 	}
 	c := m.cells(u, d, now, false)
 	by := "rev " + strconv.FormatUint(u.Revision, 10) + " by " + m.th.outside(u.StateBy)
-	health := ""
+	var health row
 	if u.Health != "" {
-		health = "  " + strings.ToUpper(m.th.outside(u.Health))
+		health = row{{"  ", normal}, c.health[0]}
 	}
 	shares := row{{"  SHARE ", normal}, {c.share.text, c.share.style}, {" LIVE ", normal}, c.live}
 	named := func(n int) row { return head.add(strong, cutMiddle(c.name, n, m.gl.cut)) }
-	full := named(40).add(normal, health).join(shares).add(normal, "  "+by)
-	tries := []row{full.add(normal, " "+text.Clock(u.Since, d.clock(now))), full, named(24).join(shares).add(normal, "  "+by), named(24).join(shares)}
+	full := named(40).join(health, shares).add(normal, "  "+by)
+	tries := []row{full.add(normal, " "+text.Clock(u.Since, d.clock(now))), full, named(24).join(health, shares).add(normal, "  "+by), named(24).join(health, shares), named(max(w-30-health.width()-shares.width(), 10)).join(health, shares), named(max(w-30-shares.width(), 10)).join(shares)}
 	if u.StateWhy != "" {
 		tries = append([]row{tries[0].add(normal, ` "`+m.th.outside(u.StateWhy)+`"`)}, tries...)
 	}
@@ -94,17 +94,19 @@ func stepRows(s *api.State, u *api.Upstream, held func(share int) string, since 
 	in := false
 	own := stepRow{number: "-", share: u.Share, window: "held " + since, mark: true}
 	next := shareAbove(s, u, u.Share)
-	for i, s := range stepsOf(s, u) {
+	steps := stepsOf(s, u)
+	for i, s := range steps {
 		if s.Share > u.Share && !in {
 			rows, in = append(rows, own), true
 		}
-		r := stepRow{number: strconv.Itoa(i + 1), share: s.Share, window: "hold", passed: s.Share < u.Share, next: s.Share == next}
-		if s.ObserveSeconds > 0 {
-			r.window = text.Age(time.Duration(s.ObserveSeconds * float64(time.Second)))
-		}
+		r := stepRow{number: strconv.Itoa(i + 1), share: s.Share, window: text.Window(&steps[i]), passed: s.Share < u.Share, next: s.Share == next}
 		switch h := held(s.Share); {
 		case s.Share == u.Share:
 			r.mark, in = true, true
+			if e := evidenceOf(u); e != nil {
+				r.window = text.WindowLeft(e)
+				break
+			}
 			r.window += " held " + since
 		case r.passed && h != "":
 			r.held = true
@@ -163,20 +165,37 @@ func (m *model) failbackBody(w int) []row {
 	rows = append(rows, m.stepTable(s, u, whole, stepRows(s, u, func(share int) string { return heldBefore(d, u.Name, share) }, since), w)...)
 	way := m.way(u, whole, now)
 	note("NEXT", strings.TrimPrefix(way.text, "next "), way.style)
+	if u.Health != "" {
+		rows = append(rows, m.judgedNotes(s, u, whole, clock, w)...)
+	}
 	rows = append(rows, m.ratioNotes(d, now, u, w)...)
 	rows = append(rows, noted("BREAKERS", m.breakerRow(d, now, u), w)...)
 	f := &s.Failback
-	note("EVIDENCE", "none: this gateway does not measure it, so no step passes or fails by itself; WINDOW is how long the configuration wants it watched", dim)
-	note("BASELINE", "none: not measured", dim)
-	note("RETREAT", "none by itself: not measured. Breakers guard each share; < lowers it, u puts the last one back", dim)
+	if u.Health == "" {
+		rows = append(rows, m.unmeasuredNotes(w)...)
+	}
 	note("ASKED FOR", askedFor(f), normal)
 	owner := m.th.outside(f.Owner)
 	if f.Owner == "" {
 		owner = "nobody is named"
 	}
 	note("OWNER", owner+" (may call traffic fully back; not enforced)", normal)
+	if u.Health != "" {
+		rows = append(rows, m.signalRows(u, whole, clock, w)...)
+		rows = append(rows, m.probeRows(u, whole, clock, w)...)
+	}
 	rows = append(rows, nil, styled(accent, " STEPS SO FAR, newest first"))
 	return append(rows, m.stepHistory(d, now, u, w)...)
+}
+
+// unmeasuredNotes say what a gateway without evidence does not have.
+func (m *model) unmeasuredNotes(w int) []row {
+	var rows []row
+	note := func(label, value string, st style) { rows = append(rows, noted(label, styled(st, value), w)...) }
+	note("EVIDENCE", "none: this gateway does not measure it, so no step passes or fails by itself; WINDOW is how long the configuration wants it watched", dim)
+	note("BASELINE", "none: not measured", dim)
+	note("RETREAT", "none by itself: not measured. Breakers guard each share; < lowers it, u puts the last one back", dim)
+	return rows
 }
 
 // askedFor is what the configuration asks of a step.
@@ -231,6 +250,7 @@ func flow(r row, w int) []row {
 // stepTable is the table itself. Its columns go, where there is no room, from
 // the right but one; STEP, SHARE, WINDOW and VERDICT never.
 func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, steps []stepRow, w int) []row {
+	d, _ := m.d()
 	evidence := span{m.number(sources.Number{State: sources.None}, nil), dim}
 	heads := []string{"STEP", "SHARE", "WINDOW", "REQUESTS", "OK", "1ST OUTPUT P95", "NEW CLASSES", "VERDICT"}
 	grid := make([][]span, len(steps))
@@ -247,12 +267,21 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 		switch {
 		case r.mark && r.number == "-" && r.share == 0:
 			cells[7] = span{"gets nothing", dim}
+		case r.mark && evidenceOf(u) != nil:
+			copy(cells[3:], m.measuredCells(evidenceOf(u), whole))
 		case r.mark, r.passed && (r.held || u.Share < 100):
 			for j := 3; j < len(cells); j++ {
 				cells[j] = evidence
 			}
 		case r.next:
 			cells[7] = m.wayShort(u, whole)
+		}
+		if o := outcome(d, u, r.share); o == api.Fail || o != "" && r.passed {
+			v := span{o, verdictStyle(o, whole)}
+			if r.next {
+				v.text += ", " + cells[7].text
+			}
+			cells[7] = v
 		}
 		grid[i] = cells
 	}
@@ -324,22 +353,26 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 			return span{"its breaker comes back by itself", normal}
 		}
 		return span{"nothing to give back", dim}
+	case u.NextStep.BlockedBy != "" && u.Plan != nil:
+		return span{next + " by itself (plan of " + m.th.outside(u.Plan.By) + "), not yet: " + m.th.outside(u.NextStep.BlockedBy), accent}
 	case u.NextStep.BlockedBy != "":
 		return span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
 	}
-	early := ""
-	if asks, held := stepObserve(stepsOf(d.state.Value(), u), u.Share), d.clock(now).Sub(u.Since); u.Share > 0 && held < asks {
-		early = ", held " + text.Age(held) + " of " + text.Age(asks)
+	says, enough := standing(d.state.Value(), u, d.clock(now))
+	if says != "" {
+		says = ", " + m.th.outside(says)
 	}
 	switch {
-	case m.noWrite() == "" && early != "":
-		return span{next + ": > and why, then y" + early, normal}
+	case u.Plan != nil && u.Health == api.Recovering:
+		return span{next + " by itself (plan of " + m.th.outside(u.Plan.By) + ")" + says, accent}
+	case m.noWrite() == "" && !enough:
+		return span{next + ": > and why, then y" + says, normal}
 	case m.noWrite() == "":
-		return span{next + ": > then y", good}
+		return span{next + ": > then y" + says, good}
 	case m.noArm() == "":
-		return span{next + ": W, > then y" + early, normal}
+		return span{next + ": W, > then y" + says, normal}
 	}
-	return span{next + " (read-only here)", normal}
+	return span{next + " (read-only here)" + says, normal}
 }
 
 // passthrough reports whether a fixed order holds, whatever the shares are.
@@ -362,6 +395,8 @@ func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
 		way.text = "next: waits"
 	case u.NextStep.BlockedBy != "":
 		way.text = "next: not now"
+	case u.Plan != nil && u.Health == api.Recovering:
+		way.text = "next: by itself"
 	case m.noWrite() == "":
 		way.text = "next: > then y"
 	case m.noArm() == "":

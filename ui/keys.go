@@ -88,7 +88,7 @@ func init() {
 }
 
 func keyTable() []binding {
-	return slices.Concat(rowKeys(), failbackKeys(), logKeys(), runbookKeys(), screenKeys())
+	return slices.Concat(rowKeys(), stateKeys(), failbackKeys(), logKeys(), runbookKeys(), screenKeys())
 }
 
 // rowKeys move in a screen and open what is there, and change traffic.

@@ -467,8 +467,12 @@ func (m *model) path(v *api.Decision, n int) (s string, whole bool) {
 // upstreamText is one upstream as text: for filters and copies.
 func (m *model) upstreamText(u *api.Upstream, d *data, now time.Time) string {
 	c := m.cells(u, d, now, false)
+	name := c.name
+	if u.Health != "" {
+		name += "  " + c.health[0].text
+	}
 	return strings.Join([]string{
-		c.name, c.breaker.text, "for " + c.since.text, "share " + c.share.text, "live " + c.live.text,
+		name, c.breaker.text, "for " + c.since.text, "share " + c.share.text, "live " + c.live.text,
 		c.rps.text + " req/s", "err " + c.err.text, "p95 " + c.p95.text, "rev " + strconv.FormatUint(u.Revision, 10),
 	}, "  ")
 }

@@ -26,8 +26,9 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 		head = row{{" START    ", accent}}
 	}
 	ps := m.proposals()
+	waits := m.waiting(d, now)
 	switch {
-	case len(ps) > 0 && room >= startRoom:
+	case (len(ps) > 0 || len(waits) > 0) && room >= startRoom:
 	case len(ps) == 0 && room >= quietRoom:
 		what := head.add(dim, m.quietStart(d, now))
 		keys := ". " + m.digits() + " open them"
@@ -54,6 +55,12 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	}
 	line := func(n int, gap string, why func(p *runbooks.Match) string) row {
 		r := head
+		if len(waits) > 0 {
+			r = r.join(waits[0])
+			if n > 0 {
+				r = r.add(normal, gap)
+			}
+		}
 		for i := range n {
 			if i > 0 {
 				r = r.add(normal, gap)
@@ -77,10 +84,60 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 			return ""
 		}),
 	}
-	for ; n > 0; n-- {
-		tries = append(tries, line(n, "   ", silent), line(n, "  ", silent))
+	// Who waits is worth more than what the runbooks are called.
+	bare := func(gap string) row {
+		r := head.join(waits[0])
+		for i := range min(len(ps), 9) {
+			r = r.add(normal, gap).add(accent, "["+m.digit(ps[i].Runbook)+"]")
+		}
+		return r.join(end)
+	}
+	for i := range max(len(waits), 1) {
+		waits = waits[min(i, 1):]
+		for n := n; n > 0 && (i == 0 || len(waits) < 2); n-- {
+			tries = append(tries, line(n, "   ", silent), line(n, "  ", silent))
+		}
+		if len(waits) > 0 {
+			tries = append(tries, bare("  "))
+		}
 	}
 	return first(w, tries...).fit(w, m.gl.cut)
+}
+
+// waiting says who waits for an operator alone, from long to short; nil where
+// nobody does: a degraded upstream whose probes pass is not given back by
+// itself.
+func (m *model) waiting(d *data, now time.Time) []row {
+	s := d.state.Value()
+	if s == nil || d.passthrough(now) || s.Failback.Advance == "auto" || d.state.Whole(now).State == sources.Unknown {
+		return nil
+	}
+	var first *api.Upstream
+	n := 0
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		if verdict, _ := text.Recovery(u, now); u.Health != api.Degraded || verdict != api.Pass {
+			continue
+		}
+		if n++; first == nil {
+			first = u
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	more := ""
+	if n > 1 {
+		more = " (+" + strconv.Itoa(n-1) + ")"
+	}
+	_, why := text.Recovery(first, now)
+	name := m.th.outside(first.Name)
+	return []row{
+		styled(strong, name+more+" degraded: waits for an operator; "+why),
+		styled(strong, cutMiddle(name, 19, m.gl.cut)+more+" waits for an operator; "+why),
+		styled(strong, cutMiddle(name, 14, m.gl.cut)+more+" waits for you; "+why),
+		styled(strong, cutMiddle(name, 14, m.gl.cut)+more+" waits for you"),
+	}
 }
 
 // quietStart says why none is proposed, and when one would be.

@@ -257,6 +257,12 @@ func (m *model) detailBody(w int) []row {
 	}
 	add("share", share, strong)
 	add("next step", text.Next(u, clock), normal)
+	if u.Health != "" {
+		add("health", out(text.HealthWhole(u, clock)), healthStyle(u, f.Whole(now)))
+	}
+	if u.Plan != nil {
+		add("plan", out(text.PlanText(u.Plan, clock)), accent)
+	}
 	if u.Undo != nil {
 		add("undo", "u puts "+percent(u.Undo.Share)+" back, for "+out(u.Undo.By)+" and "+text.Age(u.Undo.Until.Sub(clock))+" more", normal)
 	}
@@ -461,6 +467,7 @@ func (m *model) helpBody(w int) []row {
 // glossary is what the screens say in one word.
 var glossary = []struct{ word, means string }{
 	{"UPSTREAM", "one provider endpoint in one region with one credential"},
+	{"HEALTH", "HEALTHY; SUSPECT: signals are red, nobody is kept away yet; DEGRADED: it gets nothing until an operator gives it back; RECOVERING: on its way back by steps. For how long; the signals are on the failback screen"},
 	{"BREAKER", "the worst of its buckets, which are its capabilities: CLOSED, OPEN, HALF (open for probes), RAMP; now"},
 	{"FOR", "how long all its buckets are closed, or how long not all are; + is at least"},
 	{"SHARE", "percent of its own traffic that it may get, as it was asked for; now"},
@@ -470,6 +477,8 @@ var glossary = []struct{ word, means string }{
 	{"P95", "95 of 100 of its streams gave their first output within it, over the last minute; no streams: it answered, and nothing was a stream"},
 	{"FALLBACK", "the part of all requests for which another than the primary was asked, over the time behind it"},
 	{"stranded", "requests of its own traffic that no other candidate may take: outside its share they get no answer"},
+	{"evidence", "what speaks for the next step: pass, fail, or no data, which holds; y then needs a reason, and the name where it fails"},
+	{"plan", "an operator's approval of all steps: each goes by itself when its evidence passes"},
 	{"spare", "an upstream that is primary of nothing: it takes what others leave"},
 	{"ramp", "a bucket that came back admits 1, 2, 4, … at once: a recovering provider is cold"},
 	{"overflow", "a request outside a share that its upstream answered all the same, because nobody else could"},

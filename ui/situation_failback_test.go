@@ -92,11 +92,11 @@ var alike = []situation{
 	{"detail-numbers", func(m *model) { comeback(m); keys(m, "enter") }},
 }
 
-func init() { situations = append(situations, lawful...) }
+func init() { situations = slices.Concat(situations, lawful, judged) }
 
 // TestGoldenSizes has the situations of this file at each size.
 func TestGoldenSizes(t *testing.T) {
-	for _, s := range slices.Concat(lawful, alike) {
+	for _, s := range slices.Concat(lawful, judged, alike) {
 		for _, size := range []struct{ w, h int }{{100, 30}, {80, 24}, {60, 20}, {40, 12}} {
 			t.Run(fmt.Sprintf("%s/%dx%d", s.name, size.w, size.h), func(t *testing.T) {
 				inSituation(t, s.name, size.w, size.h, func(t *testing.T, m *model) {

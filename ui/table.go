@@ -13,6 +13,9 @@ import (
 type cells struct {
 	name                                       string
 	breaker, since, share, live, rps, err, p95 span
+	// health and breakers from long to short: with how long, the word, few letters.
+	health   [3]span
+	breakers [2]span
 }
 
 // cells are read anew for each frame: ages and times to come move.
@@ -25,19 +28,31 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 	switch {
 	case whole.State == sources.Unknown:
 		c.breaker, c.since = span{"??", warn}, span{"??", warn}
+		c.breakers = [2]span{c.breaker, c.breaker}
 	case w == nil:
 		c.breaker, c.since = span{"none", dim}, span{"none", dim}
+		c.breakers = [2]span{c.breaker, c.breaker}
 	default:
 		st := [...]style{good, warn, warn, bad}[text.Severity(w)]
 		if !fresh && st == good {
 			st = dim // what is stale is never green
 		}
-		s := text.Breaker(w, clock)
+		c.breakers = [2]span{{text.Breaker(w, clock), st}, {text.BreakerShort(w, clock), st}}
+		c.breaker = c.breakers[0]
 		if short {
-			s = text.BreakerShort(w, clock)
+			c.breaker = c.breakers[1]
 		}
 		since, least := text.Since(u, d.changes)
-		c.breaker, c.since = span{s, st}, span{text.For(since, least, clock), normal}
+		c.since = span{text.For(since, least, clock), normal}
+	}
+	st := healthStyle(u, whole)
+	for i, f := range []func() string{
+		func() string { return text.HealthFor(u, clock) }, func() string { return text.Health(u) }, func() string { return text.HealthShort(u) },
+	} {
+		c.health[i] = span{f(), st}
+		if whole.State == sources.Unknown {
+			c.health[i] = span{"??", warn}
+		}
 	}
 	c.share = span{percent(u.Share), normal}
 	switch {
@@ -64,6 +79,18 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 	return c
 }
 
+// healthStyle is how a health looks; what is stale is never green.
+func healthStyle(u *api.Upstream, whole sources.Number) style {
+	st := [...]style{good, warn, warn, bad}[text.HealthSeverity(u)]
+	switch {
+	case u.Health == "":
+		return dim
+	case st == good && whole.State != sources.Value:
+		return dim
+	}
+	return st
+}
+
 // p95 is the first output of an upstream's streams: one that answers, and
 // streams nothing, is not idle.
 func (m *model) p95(u *api.Upstream, d *data, now time.Time) span {
@@ -82,8 +109,8 @@ type column struct {
 }
 
 // columnsFor are the columns right of BREAKER and those beside it, by the
-// width of the window: P95, REQ/S and FOR go first, UPSTREAM, BREAKER, SHARE
-// and LIVE never.
+// width of the window: P95, REQ/S and FOR go first, UPSTREAM, HEALTH, BREAKER,
+// SHARE and LIVE never.
 func columnsFor(w int) (since bool, cs []column) {
 	share := column{head: "SHARE", of: func(c *cells) span { return c.share }}
 	live := column{head: "LIVE", of: func(c *cells) span { return c.live }}
@@ -125,8 +152,9 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 			cs[i].w = max(cs[i].w, width(cs[i].of(&c).text))
 		}
 	}
+	measured := text.Measured(d.state.Value())
 	gap := 2
-	if w < narrow {
+	if w < narrow || measured && w < wide {
 		gap = 1
 	}
 	// What the numbers need is theirs; name and breaker share the rest.
@@ -137,6 +165,12 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 	for i := range cs {
 		cs[i].w = min(cs[i].w, 14)
 		rest -= cs[i].w + gap
+	}
+	var healths []span
+	healthW := 0
+	if measured {
+		healths, healthW, breakerW = healthColumn(rows, rest-gap-min(nameW, 20), gap)
+		rest -= healthW + gap
 	}
 	if nameW+breakerW > rest {
 		breakerW = min(breakerW, max(rest-min(nameW, 20), rest*2/5, 8))
@@ -150,10 +184,14 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 		}
 	}
 	pad := spaces(gap)
-	h := row{{"   ", normal}, {left(head, nameW, m.gl.cut) + pad + left("BREAKER", breakerW, m.gl.cut), dim}}
+	beside, besideW := left("BREAKER", breakerW, m.gl.cut), breakerW
+	if measured {
+		beside, besideW = left("HEALTH", healthW, m.gl.cut)+pad+beside, healthW+gap+breakerW
+	}
+	h := row{{"   ", normal}, {left(head, nameW, m.gl.cut) + pad + beside, dim}}
 	if n < len(us) && width(head) > nameW {
-		// Where one is matters more than the head of the column beside.
-		h = row{{"   ", normal}, {left(head, nameW+gap+breakerW, m.gl.cut), dim}}
+		// Where one is matters more than the heads of the columns beside.
+		h = row{{"   ", normal}, {left(head, nameW+gap+besideW, m.gl.cut), dim}}
 	}
 	if since {
 		h = h.add(dim, pad+right("FOR", sinceW, m.gl.cut))
@@ -168,7 +206,11 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 		if top+i == at {
 			mark, st = " > ", strong
 		}
-		r := row{{mark, accent}, {left(cutMiddle(c.name, nameW, m.gl.cut), nameW, m.gl.cut), st}, {pad + left(c.breaker.text, breakerW, m.gl.cut), c.breaker.style}}
+		r := row{{mark, accent}, {left(cutMiddle(c.name, nameW, m.gl.cut), nameW, m.gl.cut), st}}
+		if measured {
+			r = r.add(healths[i].style, pad+left(healths[i].text, healthW, m.gl.cut))
+		}
+		r = r.add(c.breaker.style, pad+left(c.breaker.text, breakerW, m.gl.cut))
 		if since {
 			r = r.add(c.since.style, pad+right(c.since.text, sinceW, m.gl.cut))
 		}
@@ -179,6 +221,24 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 		out = append(out, r)
 	}
 	return out
+}
+
+// healthColumn chooses how much HEALTH and BREAKER say in n columns with a gap
+// between them: the first that fits, else the least. It sets the breaker cells.
+func healthColumn(rows []cells, n, gap int) (healths []span, healthW, breakerW int) {
+	for _, look := range []struct{ health, breaker int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 1}} {
+		healths, healthW, breakerW = healths[:0], len("HEALTH"), len("BREAKER")
+		for i := range rows {
+			c := &rows[i]
+			c.breaker = c.breakers[look.breaker]
+			healths = append(healths, c.health[look.health])
+			healthW, breakerW = max(healthW, width(c.health[look.health].text)), max(breakerW, width(c.breaker.text))
+		}
+		if healthW+gap+breakerW <= n {
+			break
+		}
+	}
+	return healths, min(healthW, 20), breakerW
 }
 
 func notClosed(us []*api.Upstream) int {

@@ -31,8 +31,12 @@ func Event(e *api.Event) string {
 	switch e.Event {
 	case KindHealth:
 		p.change(strings.ToUpper(e.From), strings.ToUpper(e.To))
-		p.note(e)
-		p.cause(e)
+		if e.Why != "" {
+			p.word(` "` + e.Why + `"`)
+		}
+		if e.Why == "" || e.Detail != "" {
+			p.cause(e)
+		}
 	case KindStep:
 		if !IsStep(e) { // of the failback, not of its share
 			p.word(e.Action)

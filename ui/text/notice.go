@@ -41,6 +41,9 @@ func Notices(s *api.State, now time.Time) []Notice {
 			}
 		}
 	}
+	if t := s.Store.Error; t != "" {
+		add(false, "STORE", "writes fail"+forHow(s.Store.Since, now)+": "+t+"; a raise is refused, a lowering is in force here and UNSYNCED")
+	}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		if u.Credential != "" {
@@ -58,9 +61,6 @@ func Notices(s *api.State, now time.Time) []Notice {
 		if d := &s.Dependencies[i]; d.Result == "failed" {
 			add(false, "DEPENDENCY", dependency(d, now))
 		}
-	}
-	if t := s.Store.Error; t != "" {
-		add(false, "STORE", "writes fail"+forHow(s.Store.Since, now)+": "+t+"; a raise is refused, a lowering is in force here and UNSYNCED")
 	}
 	if t := untold(&s.Notify, now); t != "" {
 		add(false, "NOTIFY", t)
@@ -114,7 +114,7 @@ func Notices(s *api.State, now time.Time) []Notice {
 
 // sharedFault says what a fault that switching cannot escape means now.
 func sharedFault(f *api.SharedFault, now time.Time) string {
-	t := "nobody else may be switched to, requests end at once"
+	t := "nobody to switch to, requests end at once"
 	switch {
 	case f.NextProbeAt.IsZero():
 	case f.NextProbeAt.After(now):
