@@ -446,8 +446,8 @@ func TestHangs(t *testing.T) {
 
 // Those that hang for good take no slot from others.
 func TestHangingGivesSlotsBack(t *testing.T) {
-	forever := make(chan struct{})
 	bubble(t, Options{AtOnce: 2, PerUpstream: 2}, func(r *rig) {
+		forever := make(chan struct{})
 		r.does(func(ctx context.Context, t Target) Result {
 			if t.Upstream == "bad" {
 				<-forever
