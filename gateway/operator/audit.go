@@ -27,10 +27,21 @@ var (
 	errAuditClosed = errors.New("the gateway is stopping")
 )
 
-// audit writes entries to the audit file in the order they came, several with
-// one sync. What cannot be written waits in memory and is tried again.
+// auditLog is what an audit writes to. Its methods are called by one goroutine
+// at a time.
+type auditLog interface {
+	// append appends entries in order and returns how many are on disk; fewer
+	// than all only with an error.
+	append(entries []api.AuditEntry) (int, error)
+	close()
+	// String names it in messages: "audit file /data/audit.jsonl".
+	String() string
+}
+
+// audit writes entries to its log in the order they came, several with one
+// call. What cannot be written waits in memory and is tried again.
 type audit struct {
-	file *auditFile
+	to   auditLog
 	log  func(string)
 	wake chan struct{}
 	stop chan struct{}
@@ -56,15 +67,20 @@ func openAudit(path string, log func(string)) (*audit, []api.AuditEntry, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	return startAudit(f, recent, log), recent, nil
+}
+
+// startAudit starts the writer of what holds recent.
+func startAudit(to auditLog, recent []api.AuditEntry, log func(string)) *audit {
 	a := &audit{
-		file: f, log: log,
+		to: to, log: log,
 		wake: make(chan struct{}, 1),
 		stop: make(chan struct{}),
 		done: make(chan struct{}),
 	}
 	a.recent = append(a.recent, recent[max(0, len(recent)-keptEntries):]...)
 	go a.run()
-	return a, recent, nil
+	return a
 }
 
 // append writes e and waits until it is on disk, at most wait. After an error
@@ -144,7 +160,7 @@ func (a *audit) close() error {
 	case <-t.C:
 	}
 	if s := a.stat(); s.Pending > 0 {
-		return fmt.Errorf("audit file %s: %d entries could not be written: %s", a.file.path, s.Pending, s.Error)
+		return fmt.Errorf("%s: %d entries could not be written: %s", a.to, s.Pending, s.Error)
 	}
 	return nil
 }
@@ -152,7 +168,7 @@ func (a *audit) close() error {
 // run is the writer.
 func (a *audit) run() {
 	defer close(a.done)
-	defer a.file.close()
+	defer a.to.close()
 	retry := time.NewTicker(auditRetry)
 	defer retry.Stop()
 	for {
@@ -175,35 +191,37 @@ func (a *audit) flush() {
 		a.mu.Unlock()
 		return
 	}
-	var lines []byte
-	for _, q := range a.queue {
-		lines = appendLine(lines, q.entry)
+	entries := make([]api.AuditEntry, n)
+	for i, q := range a.queue {
+		entries[i] = q.entry
 	}
 	a.mu.Unlock()
 
-	err := a.file.write(lines)
+	written, err := a.to.append(entries)
 
 	a.mu.Lock()
 	batch := a.queue[:n]
 	var news string
 	if err != nil {
 		if a.status.Error == "" {
-			news = fmt.Sprintf("the audit file %s cannot be written: %v: only lowering a share works until it can", a.file.path, err)
+			news = fmt.Sprintf("the %s cannot be written: %v: only lowering a share works until it can", a.to, err)
 		}
 		a.status.Error = err.Error()
 	} else if a.status.Error != "" {
-		news = fmt.Sprintf("the audit file %s is written again", a.file.path)
+		news = fmt.Sprintf("the %s is written again", a.to)
 		a.status.Error = ""
 	}
 	for i := range batch {
 		if batch[i].done != nil {
-			batch[i].done <- err
+			if i < written {
+				batch[i].done <- nil
+			} else {
+				batch[i].done <- err
+			}
 			batch[i].done = nil
 		}
 	}
-	if err == nil {
-		a.queue = append([]queued(nil), a.queue[n:]...)
-	}
+	a.queue = append([]queued(nil), a.queue[written:]...)
 	a.mu.Unlock()
 	if news != "" {
 		a.log(news)

@@ -329,7 +329,7 @@ func TestHangingDisk(t *testing.T) {
 		a, _ := mustOpen(t, s.o.AuditPath)
 		s.audit = a
 		hang := make(chan struct{})
-		a.file.sync = func(f *os.File) error { <-hang; return f.Sync() }
+		a.to.(*auditFile).sync = func(f *os.File) error { <-hang; return f.Sync() }
 		ana := identity{name: "ana", role: api.RoleOperator, via: viaTCPToken}
 		r, err := newRequest()
 		if err != nil {

@@ -82,28 +82,14 @@ func openAuditFile(path string) (a *auditFile, recent []api.AuditEntry, err erro
 	if start > 0 { // the first line is not whole
 		tail = tail[bytes.IndexByte(tail, '\n')+1:]
 	}
-	asked := map[string]api.AuditEntry{}
-	var order []string
 	for line := range bytes.Lines(tail) {
 		var e api.AuditEntry
 		if json.Unmarshal(line, &e) != nil || e.Phase == "" {
 			continue // a line that is not ours stays where it is
 		}
 		recent = append(recent, e)
-		if e.Phase == api.PhaseAsked {
-			asked[e.ID] = e
-			order = append(order, e.ID)
-		} else {
-			delete(asked, e.ID)
-		}
 	}
-	for _, id := range order {
-		if e, ok := asked[id]; ok {
-			e.Time, e.Phase, e.Result = now, api.PhaseDone, api.ResultUnknown
-			e.Message = "the gateway stopped before the result was written"
-			mend = append(mend, e)
-		}
-	}
+	mend = append(mend, unfinished(recent, time.Time{}, now)...)
 	var lines []byte
 	for _, e := range mend {
 		lines = appendLine(lines, e)
@@ -112,6 +98,43 @@ func openAuditFile(path string) (a *auditFile, recent []api.AuditEntry, err erro
 		return nil, nil, err
 	}
 	return a, append(recent, mend...), nil
+}
+
+// unfinished returns, for each command in entries that was asked before until
+// and has no result, one that says so. A zero until is no limit.
+func unfinished(entries []api.AuditEntry, until, now time.Time) (results []api.AuditEntry) {
+	asked := map[string]api.AuditEntry{}
+	var order []string
+	for _, e := range entries {
+		if e.Phase == api.PhaseAsked {
+			asked[e.ID] = e
+			order = append(order, e.ID)
+		} else {
+			delete(asked, e.ID)
+		}
+	}
+	for _, id := range order {
+		if e, ok := asked[id]; ok && (until.IsZero() || e.Time.Before(until)) {
+			e.Time, e.Phase, e.Result = now, api.PhaseDone, api.ResultUnknown
+			e.Message = "the gateway stopped before the result was written"
+			results = append(results, e)
+		}
+	}
+	return results
+}
+
+func (a *auditFile) String() string { return "audit file " + a.path }
+
+// append writes entries as lines: all of them or none.
+func (a *auditFile) append(entries []api.AuditEntry) (int, error) {
+	var lines []byte
+	for _, e := range entries {
+		lines = appendLine(lines, e)
+	}
+	if err := a.write(lines); err != nil {
+		return 0, err
+	}
+	return len(entries), nil
 }
 
 func (a *auditFile) open() error {

@@ -48,6 +48,9 @@ type Options struct {
 	Tokens func() []Token
 	// AuditPath is the audit file, created if missing, appended to. Required.
 	AuditPath string
+	// Audit keeps the audit in the place of the file; nil: the file does. What
+	// the file holds is imported once, and the file renamed.
+	Audit AuditStore
 	// Control is the gateway. Required.
 	Control Control
 	// Line and EventLine render for the API what the log renders too. Required.
@@ -192,7 +195,7 @@ func (s *Server) Start() (err error) {
 		}
 	}
 	var recent []api.AuditEntry
-	if s.audit, recent, err = openAudit(s.o.AuditPath, s.o.Log); err != nil {
+	if s.audit, recent, err = s.openAudit(); err != nil {
 		return err
 	}
 	s.writes.load(recent, s.o.EventLine)
