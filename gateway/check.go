@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"failback/gateway/config"
 	"failback/gateway/decision"
@@ -18,7 +16,10 @@ type Report struct {
 	Hash     string           `json:"hash"`
 	Findings []config.Finding `json:"findings"`
 	Models   []ReportModel    `json:"models"`
-	Tasks    []ReportTask     `json:"tasks"`
+	// Domains are what the candidates of each model share.
+	Domains   []ReportDomain   `json:"fault_domains"`
+	Upstreams []ReportUpstream `json:"upstreams"`
+	Tasks     []ReportTask     `json:"tasks"`
 }
 
 // ReportModel is the order in which a model's candidates are asked, by dialect.
@@ -26,6 +27,55 @@ type ReportModel struct {
 	Name       string   `json:"name"`
 	Dialect    string   `json:"dialect"`
 	Primary    string   `json:"primary"` // empty: the model does not exist in this dialect
+	Candidates []string `json:"candidates"`
+}
+
+// ReportDomain is one kind of fault domain of a model: whether one failure
+// takes several of its candidates ("fake redundancy").
+type ReportDomain struct {
+	Model  string `json:"model"`
+	Domain string `json:"domain"` // dns, egress, …; host: the same endpoint; credential
+	// Verdict is shared; accepted: shared, and taken on purpose; unknown: not
+	// shared as far as it is declared; or apart.
+	Verdict string        `json:"verdict"`
+	Shared  []ReportShare `json:"shared"`
+	Unknown []string      `json:"unknown"` // upstreams that do not declare it
+	// Finding is the name by which sharing it can be accepted, Accepted the
+	// reason why it is; empty where nothing is shared.
+	Finding  string `json:"finding"`
+	Accepted string `json:"accepted"`
+}
+
+// The verdicts of a ReportDomain.
+const (
+	domainShared   = "shared"
+	domainAccepted = "accepted"
+	domainUnknown  = "unknown"
+	domainApart    = "apart"
+)
+
+// ReportShare are upstreams that share one value of a domain.
+type ReportShare struct {
+	Value     string   `json:"value"` // empty for host and credential
+	Upstreams []string `json:"upstreams"`
+}
+
+// ReportUpstream is who and what stands behind an upstream. Empty texts are
+// unnamed.
+type ReportUpstream struct {
+	Name          string `json:"name"`
+	Owner         string `json:"owner"`
+	Signal        string `json:"signal"`
+	StateBoundary string `json:"state_boundary"`
+	// Fallback is who takes over, for each model and dialect of which it is the
+	// primary.
+	Fallback []ReportFallback `json:"fallback"`
+}
+
+// ReportFallback is who takes over from a primary, in order; nobody if empty.
+type ReportFallback struct {
+	Model      string   `json:"model"`
+	Dialect    string   `json:"dialect"`
 	Candidates []string `json:"candidates"`
 }
 
@@ -58,6 +108,12 @@ func Check(cfg *config.Config) Report {
 			r.Models = append(r.Models, reportModel(model, d))
 		}
 	}
+	for _, d := range cfg.Domains() {
+		r.Domains = append(r.Domains, reportDomain(d))
+	}
+	for _, u := range cfg.Upstreams {
+		r.Upstreams = append(r.Upstreams, reportUpstream(u, r.Models))
+	}
 	other := config.Task{
 		Name: decision.TaskOther, Fallback: string(policy.Never), OnUnavailable: cfg.DefaultTask.OnUnavailable,
 		UserSees: "as unnamed; a task that is not configured may not fall back",
@@ -83,6 +139,32 @@ func reportModel(m *router.Model, d decision.Dialect) ReportModel {
 			s += " (substitute " + c.Model + ")"
 		}
 		out.Candidates = append(out.Candidates, s)
+	}
+	return out
+}
+
+func reportDomain(d config.Domain) ReportDomain {
+	out := ReportDomain{Model: d.Model, Domain: d.Kind, Verdict: domainApart, Shared: []ReportShare{}, Unknown: append([]string{}, d.Unknown...)}
+	for _, g := range d.Shared() {
+		out.Shared = append(out.Shared, ReportShare{g.Value, g.Upstreams})
+	}
+	switch {
+	case d.Accepted != "":
+		out.Verdict, out.Finding, out.Accepted = domainAccepted, d.Subject(), d.Accepted
+	case len(out.Shared) > 0:
+		out.Verdict, out.Finding = domainShared, d.Subject()
+	case len(d.Unknown) > 0:
+		out.Verdict = domainUnknown
+	}
+	return out
+}
+
+func reportUpstream(u config.Upstream, models []ReportModel) ReportUpstream {
+	out := ReportUpstream{Name: u.Name, Owner: u.Owner, Signal: u.Signal, StateBoundary: u.StateBoundary, Fallback: []ReportFallback{}}
+	for _, m := range models {
+		if m.Primary == u.Name {
+			out.Fallback = append(out.Fallback, ReportFallback{m.Name, m.Dialect, m.Candidates[1:]})
+		}
 	}
 	return out
 }
@@ -118,30 +200,4 @@ func reportTask(t config.Task) []ReportTask {
 		gets = "HTTP 502, 503, 504 or 429, error code such as " + end.Code
 	}
 	return append(rows, ReportTask{t.Name, string(end.Status), gets, without})
-}
-
-// String writes r as `failback check` prints it, with what could drive a
-// terminal made visible.
-func (r Report) String() string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s is valid, hash %s\n", r.Path, r.Hash)
-	fmt.Fprintf(w, "\nFINDINGS\t%d\n", len(r.Findings))
-	for _, f := range r.Findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Severity, f.Subject, f.Message)
-	}
-	fmt.Fprint(w, "\nMODEL\tDIALECT\tPRIMARY\tCANDIDATES IN ORDER\n")
-	for _, m := range r.Models {
-		primary, candidates := m.Primary, strings.Join(m.Candidates, ", ")
-		if primary == "" {
-			primary, candidates = "-", "none: the model does not exist on this dialect's endpoints"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, m.Dialect, primary, candidates)
-	}
-	fmt.Fprint(w, "\nTASK\tSTATUS\tTHE CLIENT GETS\tTHE USER SEES\n")
-	for _, t := range r.Tasks {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Task, t.Status, t.Client, t.UserSees)
-	}
-	_ = w.Flush() // a Builder takes everything
-	return config.Escaped(b.String())
 }

@@ -24,9 +24,6 @@ type Finding struct {
 	Message string
 }
 
-// domains are the kinds of fault domain that every upstream has, known or not.
-var domains = []string{"dns", "egress", "identity", "billing", "gateway", "state", "quota", "cloud"}
-
 // Lint returns what is allowed but probably not meant, in the order of the
 // configuration. A finding that the accepted section names is marked as such.
 func (c *Config) Lint() []Finding {
@@ -109,15 +106,7 @@ func (l *linter) model(m *Model) {
 	for _, dialect := range []decision.Dialect{decision.OpenAI, decision.Anthropic} {
 		l.dialect(m, dialect)
 	}
-	var ups []*Upstream
-	for _, k := range m.Candidates {
-		if u := l.c.upstream(k.Upstream); u != nil && !slices.Contains(ups, u) {
-			ups = append(ups, u)
-		}
-	}
-	if len(ups) > 1 {
-		l.redundancy(m, ups)
-	}
+	l.redundancy(m)
 }
 
 // dialect looks at the candidates that the endpoints of one dialect have.
@@ -150,53 +139,24 @@ func (l *linter) dialect(m *Model, dialect decision.Dialect) {
 
 // redundancy reports what the upstreams of a model share: a failure there
 // takes them together.
-func (l *linter) redundancy(m *Model, ups []*Upstream) {
-	shared := func(subject, what string, of func(*Upstream) string) {
-		by := map[string][]string{}
-		var values []string
-		for _, u := range ups {
-			if v := of(u); v != "" {
-				if by[v] == nil {
-					values = append(values, v)
-				}
-				by[v] = append(by[v], u.Name)
+func (l *linter) redundancy(m *Model) {
+	all := l.c.domains(m)
+	if len(all) == 0 {
+		return
+	}
+	for _, d := range all {
+		for _, g := range d.Shared() {
+			what := d.Kind + " " + g.Value
+			switch d.Kind {
+			case DomainHost:
+				what = "the host of base_url"
+			case DomainCredential:
+				what = "a credential"
 			}
-		}
-		for _, v := range values {
-			if len(by[v]) > 1 {
-				label := what
-				if strings.Contains(what, "%s") {
-					label = fmt.Sprintf(what, v)
-				}
-				l.warn("fake-redundancy/"+m.Name+"/"+subject, "candidates %s of %s share %s: one failure takes them together", strings.Join(by[v], ", "), m.Name, label)
-			}
+			l.warn(d.Subject(), "candidates %s of %s share %s: one failure takes them together", strings.Join(g.Upstreams, ", "), m.Name, what)
 		}
 	}
-	kinds := slices.Clone(domains)
-	for _, u := range ups {
-		for _, k := range sortedKeys(u.FaultDomains) {
-			if !slices.Contains(kinds, k) {
-				kinds = append(kinds, k)
-			}
-		}
-	}
-	for _, k := range kinds {
-		shared(k, k+" %s", func(u *Upstream) string { return u.FaultDomains[k] })
-	}
-	shared("host", "the host of base_url", func(u *Upstream) string { return u.BaseURL.Host })
-	shared("credential", "a credential", func(u *Upstream) string { return u.Keys[0].value })
-	var unknown []string
-	for _, u := range ups {
-		missing := slices.DeleteFunc(slices.Clone(domains), func(k string) bool { return u.FaultDomains[k] != "" })
-		switch len(missing) {
-		case 0:
-		case len(domains):
-			unknown = append(unknown, "every domain of "+u.Name)
-		default:
-			unknown = append(unknown, strings.Join(missing, ", ")+" of "+u.Name)
-		}
-	}
-	if len(unknown) > 0 {
+	if unknown := unknownDomains(l.c.upstreamsOf(m)); len(unknown) > 0 {
 		l.note("unknown-domains/"+m.Name, "not known whether candidates of %s are independent: unknown are %s", m.Name, strings.Join(unknown, "; "))
 	}
 }
