@@ -172,10 +172,10 @@ func TestStaleIsNeverGreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin()
 		m := testModel(100, 30)
-		calm(m)
+		give(m, healthyState(), nil, nil)
 		green := func() bool {
 			for _, u := range m.live.state.Value().Upstreams {
-				if c := m.cells(&u, &m.live, m.now, false); c.breaker.style == good {
+				if c := m.cells(&u, &m.live, m.now, false); c.breaker.style == good || c.health[0].style == good {
 					return true
 				}
 			}
@@ -215,8 +215,20 @@ func TestHostileStrings(t *testing.T) {
 			s.Passthrough = &api.Passthrough{Order: []string{h}, By: h, Why: h, Until: time.Now().Add(time.Minute)}
 			s.Sessions = append(s.Sessions, api.Session{Name: h, Instance: h, LastSeen: time.Now()})
 			s.LastWrite = &api.Event{By: h, Time: time.Now(), Revision: 3}
+			s.SharedFault = &api.SharedFault{Reason: h, Detail: h, Upstreams: []string{h}, Since: time.Now()}
+			s.Dependencies = []api.Dependency{{Name: h, Domain: h, Kind: h, Result: "failed", Detail: h, Upstreams: []string{h}}}
+			s.Jobs = []api.Job{{Name: h, Late: true, Error: h}}
+			s.Notify, s.Store = api.Notify{Configured: true, LastError: h + "x"}, api.Store{Kind: h, Error: h}
 			for i := range s.Upstreams {
 				u := &s.Upstreams[i]
+				u.Health, u.HealthBy, u.HealthReason, u.FailbackID = api.Recovering, h, h, h
+				if i == 1 {
+					u.Health = h
+				}
+				u.Plan = &api.Plan{By: h, At: time.Now()}
+				u.Signals = []api.Signal{{Group: h, Name: h, Colour: h, Value: h, BlindSpot: h}}
+				u.Probes = []api.Probe{{Model: h, Capability: h, Result: h, Detail: h, Held: h, Failed: 1}}
+				u.Evidence = &api.Evidence{Verdict: h, Share: u.Share, At: time.Now(), BaselineSource: h, Rows: []api.EvidenceRow{{Name: h, Verdict: h, Text: h}, {Name: "classes", Verdict: api.Fail, Text: h}}}
 				if i > 0 {
 					u.Name = h
 				}
@@ -241,7 +253,7 @@ func TestHostileStrings(t *testing.T) {
 			}
 			give(m, s, []api.Event{e, step}, []api.Decision{d})
 			for _, ks := range [][]string{
-				nil, {"enter"}, {"o", "e"}, {"enter"}, {"o", "d"}, {"enter"}, {"?"}, {"!"}, {"o", "/", "a"}, {"esc", "W", ">"}, {"esc", "u"}, {"esc", "f"},
+				nil, {"enter"}, {"o", "e"}, {"enter"}, {"o", "d"}, {"enter"}, {"?"}, {"!"}, {"o", "/", "a"}, {"esc", "W", ">"}, {"esc", "u"}, {"esc", "p"}, {"esc", "D"}, {"esc", "b"}, {"o", "f"},
 			} {
 				if m.dialog != nil {
 					time.Sleep(time.Second) // it is deaf at first

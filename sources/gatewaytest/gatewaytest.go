@@ -189,7 +189,8 @@ func (g *Gateway) routes() http.Handler {
 		}
 		write(w, http.StatusOK, v)
 	})
-	m.HandleFunc("POST /operator/v1/upstreams/{name}/share", g.share)
+	m.HandleFunc("POST /operator/v1/upstreams/{name}/share", g.command(g.share))
+	m.HandleFunc("POST /operator/v1/upstreams/{name}/state", g.command(g.setState))
 	m.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -233,26 +234,85 @@ func (g *Gateway) wait(r *http.Request) {
 	g.mu.Unlock()
 }
 
+// command reads a command for an upstream, and answers it with f, which is
+// called with mu held.
+func (g *Gateway) command(f func(http.ResponseWriter, *api.Upstream, api.Command)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var c api.Command
+		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+			refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: err.Error()})
+			return
+		}
+		g.mu.Lock()
+		g.commands = append(g.commands, Command{Path: r.URL.Path, Body: c})
+		g.mu.Unlock()
+		g.wait(r)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.refuse != nil {
+			refuse(w, http.StatusForbidden, g.refuse)
+			return
+		}
+		u := g.find(r.PathValue("name"))
+		if u == nil {
+			refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "there is no such upstream"})
+			return
+		}
+		f(w, u, c)
+	}
+}
+
+// stale answers a command whose revision is not that of u, and reports whether
+// it is.
+func (g *Gateway) stale(w http.ResponseWriter, u *api.Upstream, c api.Command) bool {
+	if c.Revision != nil && *c.Revision == u.Revision {
+		return false
+	}
+	now := *u
+	refuse(w, http.StatusConflict, &api.Error{Code: api.CodeStaleRevision, Message: u.Name + " changed meanwhile", Upstream: &now, LastWrite: g.state.LastWrite})
+	return true
+}
+
+// done answers a command that took effect, and tells of it.
+func (g *Gateway) done(w http.ResponseWriter, u *api.Upstream, e api.Event, message string) {
+	e.Time, e.Provider, e.By, e.Result, e.Revision = time.Now(), u.Name, g.state.You.Name, "ok", u.Revision
+	g.happen(e)
+	g.state.LastWrite = &e
+	now := *u
+	write(w, http.StatusOK, api.Result{Message: message, Upstream: &now})
+}
+
+// plan approves the steps of u or takes that back, which needs no revision.
+func (g *Gateway) plan(w http.ResponseWriter, u *api.Upstream, c api.Command) {
+	e := api.Event{Event: "traffic_step", Action: "plan", Reason: "ended", Why: c.Reason}
+	if c.Action == "plan" {
+		if g.stale(w, u, c) {
+			return
+		}
+		u.Plan, e.Reason = &api.Plan{By: g.state.You.Name, At: time.Now()}, "approved"
+	} else {
+		u.Plan = nil
+	}
+	u.Revision++
+	g.done(w, u, e, "the plan of "+u.Name+": "+e.Reason)
+}
+
+// setState makes u degraded, whatever the revision.
+func (g *Gateway) setState(w http.ResponseWriter, u *api.Upstream, c api.Command) {
+	if c.State != api.Degraded {
+		refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: "no such state"})
+		return
+	}
+	e := api.Event{Event: "health_transition", Action: "state", From: u.Health, To: c.State, Reason: "operator", Why: c.Reason}
+	u.Health, u.HealthBy, u.HealthSince, u.HealthReason = c.State, g.state.You.Name, time.Now(), c.Reason
+	u.Share, u.Plan, u.Evidence, u.Revision, u.Since = 0, nil, nil, u.Revision+1, time.Now()
+	g.done(w, u, e, u.Name+" is degraded")
+}
+
 // share keeps the gateway's own rules about revisions, steps and undo.
-func (g *Gateway) share(w http.ResponseWriter, r *http.Request) {
-	var c api.Command
-	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
-		refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: err.Error()})
-		return
-	}
-	g.mu.Lock()
-	g.commands = append(g.commands, Command{Path: r.URL.Path, Body: c})
-	g.mu.Unlock()
-	g.wait(r)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.refuse != nil {
-		refuse(w, http.StatusForbidden, g.refuse)
-		return
-	}
-	u := g.find(r.PathValue("name"))
-	if u == nil {
-		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "there is no such upstream"})
+func (g *Gateway) share(w http.ResponseWriter, u *api.Upstream, c api.Command) {
+	if c.Action != "" {
+		g.plan(w, u, c)
 		return
 	}
 	to, action := 0, "raised"
@@ -266,9 +326,7 @@ func (g *Gateway) share(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if to > u.Share {
-		if c.Revision == nil || *c.Revision != u.Revision {
-			now := *u
-			refuse(w, http.StatusConflict, &api.Error{Code: api.CodeStaleRevision, Message: u.Name + " changed meanwhile", Upstream: &now, LastWrite: g.state.LastWrite})
+		if g.stale(w, u, c) {
 			return
 		}
 		if !c.Undo && !c.Override && (u.NextStep.BlockedBy != "" || to != u.NextStep.Share) {
@@ -291,14 +349,8 @@ func (g *Gateway) share(w http.ResponseWriter, r *http.Request) {
 		action = "lowered"
 		u.Undo = &api.Undo{Share: from, By: g.state.You.Name, Until: time.Now().Add(5 * time.Minute)}
 	}
-	e := api.Event{
-		Event: "traffic_step", Time: time.Now(), Provider: u.Name, From: strconv.Itoa(from), To: strconv.Itoa(to),
-		By: g.state.You.Name, Why: c.Reason, Action: "share", Result: "ok", Reason: action, Revision: u.Revision,
-	}
-	g.happen(e)
-	g.state.LastWrite = &e
-	now := *u
-	write(w, http.StatusOK, api.Result{Message: u.Name + " gets " + strconv.Itoa(to) + "%", Upstream: &now})
+	e := api.Event{Event: "traffic_step", From: strconv.Itoa(from), To: strconv.Itoa(to), Why: c.Reason, Action: "share", Reason: action}
+	g.done(w, u, e, u.Name+" gets "+strconv.Itoa(to)+"%")
 }
 
 // find and happen require mu.

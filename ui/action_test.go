@@ -1,0 +1,246 @@
+package ui
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// What the evidence says is what the way up asks for: pass nothing, no data a
+// reason, fail the name too. The way down asks for nothing.
+func TestEvidenceAsks(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		state        func() api.State
+		key          string
+		why, byName  bool
+		want, wantNo []string
+	}{
+		{"pass", func() api.State {
+			s := failingState()
+			s.Upstreams[0].NextStep.BlockedBy, s.Upstreams[0].Evidence.Verdict, s.Upstreams[0].Evidence.Rows = "", api.Pass, row7(nil, nil)
+			return s
+		}, ">", false, false, []string{"ok    success: 99.7%", "ok    probes: 12 passed"}, []string{"WARN", "held at", "LIVE"}},
+		{"no data", recoveringState, ">", true, false, []string{"WARN  window: served 6m of 10m; enough in ~4 min", "WARN  requests: 31"}, []string{"not now: evidence", "\n no "}},
+		{"fail", failingState, ">", true, true, []string{"no    success: 96.9%", "no    new classes: overloaded", "its name (typed)"}, []string{"not now: evidence"}},
+		{"another objection", func() api.State {
+			s := recoveringState()
+			s.Upstreams[0].NextStep.BlockedBy = "two-person rule"
+			return s
+		}, ">", true, false, []string{"WARN  not now: two-person rule"}, nil},
+		{"old evidence", func() api.State {
+			s := failingState()
+			s.Upstreams[0].NextStep.BlockedBy, s.Upstreams[0].Evidence.Verdict, s.Upstreams[0].Evidence.Rows = "", api.Pass, row7(nil, nil)
+			s.Upstreams[0].Evidence.At = ago(20 * time.Second)
+			return s
+		}, ">", true, false, []string{"WARN  the evidence is 20s old"}, nil},
+		{"evidence of another step", func() api.State {
+			s := recoveringState()
+			s.Upstreams[0].Evidence.Share = 25
+			return s
+		}, ">", true, false, []string{"held at 5% for 6m"}, []string{"served 6m"}},
+		{"probes passed", func() api.State { return degradedState(true) }, ">", false, false, []string{"Recover anthropic-us-east-1 in PROD at 5%?", "ok    probe stream of claude-sonnet-4-5: the last 2 passed, 4s ago", "y  recover at 5%"}, []string{"WARN"}},
+		{"probes fail", func() api.State { return degradedState(false) }, ">", true, true, []string{"no    probe text of claude-sonnet-4-5: server_error", "held: its daily cost"}, nil},
+		{"nothing probed", func() api.State {
+			s := degradedState(true)
+			s.Upstreams[0].Probes = nil
+			return s
+		}, ">", true, false, []string{"WARN  nothing is probed"}, nil},
+		{"down", failingState, "<", false, false, nil, []string{"success:", "WARN"}},
+		{"degrade", failingState, "D", false, false, []string{"after   share 0%, degraded", "that moves about 100.4 req/s"}, []string{"WARN", "success:"}},
+		{"plan waits for evidence by itself", recoveringState, "p", false, false, []string{"WARN  requests: 31", "y  approve all steps"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inSituation(t, "calm", 100, 50, func(t *testing.T, m *model) {
+				give(m, tt.state(), nil, nil)
+				keys(m, "W", tt.key)
+				if m.dialog == nil {
+					t.Fatalf("no dialog: %s", m.message.text)
+				}
+				if a := m.dialog.assess(m); a.needWhy != tt.why || a.needName != tt.byName || a.off != "" {
+					t.Errorf("a reason %t, the name %t, off %q", a.needWhy, a.needName, a.off)
+				}
+				got := screenOf(m)
+				got = got[strings.Index(got, "┌─"):]
+				for _, w := range tt.want {
+					if !strings.Contains(got, w) {
+						t.Errorf("it lacks %q:\n%s", w, got)
+					}
+				}
+				for _, w := range tt.wantNo {
+					if strings.Contains(got, w) {
+						t.Errorf("it says %q:\n%s", w, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPlanOnAServer(t *testing.T) {
+	m, g := serverModel(t, t.Context())
+	const name = "anthropic-us-east-1"
+	g.Set(func(s *api.State) { *s = recoveringState() })
+	poll(m)
+	tap(m, "W", "p")
+	late(m)
+	tap(m, "enter")
+	if len(g.Commands()) != 0 {
+		t.Fatal("enter sends")
+	}
+	late(m)
+	tap(m, "y")
+	c := g.Commands()
+	if u := g.Upstream(name); u.Plan == nil || u.Share != 5 || len(c) != 1 || c[0].Path != "/operator/v1/upstreams/"+name+"/share" ||
+		c[0].Body.Action != "plan" || c[0].Body.Revision == nil || *c[0].Body.Revision != 132 || c[0].Body.Share != nil {
+		t.Fatalf("plan %v, sent %+v; said %q", u.Plan, c, m.message.text)
+	}
+	poll(m)
+	if got := screenOf(m); !strings.Contains(got, "by itself (plan of ana)") {
+		t.Errorf("the way back does not say so:\n%s", got)
+	}
+	// Taking it back needs no revision.
+	tap(m, "p")
+	g.Set(func(s *api.State) { s.Upstreams[0].Revision = 150 })
+	poll(m)
+	late(m)
+	tap(m, "y")
+	if u := g.Upstream(name); u.Plan != nil || u.Share != 5 {
+		t.Errorf("plan %v; said %q", u.Plan, m.message.text)
+	}
+	// Approving does.
+	poll(m)
+	tap(m, "p")
+	g.Set(func(s *api.State) { s.Upstreams[0].Revision = 160 })
+	late(m)
+	tap(m, "y")
+	if u := g.Upstream(name); u.Plan != nil || m.dialog == nil {
+		t.Errorf("a plan was approved against a stale revision: %v", u.Plan)
+	}
+}
+
+func TestDegradeOnAServer(t *testing.T) {
+	m, g := serverModel(t, t.Context())
+	g.Set(func(s *api.State) { *s = failingState() })
+	poll(m)
+	tap(m, "W", "D")
+	g.Set(func(s *api.State) { s.Upstreams[0].Revision = 150 })
+	poll(m)
+	late(m)
+	tap(m, "y")
+	cs := g.Commands()
+	if u := g.Upstream("anthropic-us-east-1"); u.Health != api.Degraded || u.Share != 0 || len(cs) != 1 || cs[0].Path != "/operator/v1/upstreams/anthropic-us-east-1/state" || cs[0].Body.State != api.Degraded {
+		t.Fatalf("%s, share %d, sent %+v; said %q", u.Health, u.Share, cs, m.message.text)
+	}
+	poll(m)
+	if got := screenOf(m); !strings.Contains(got, "DEGRADED 0s") {
+		t.Errorf("the row does not show it:\n%s", got)
+	}
+	if tap(m, "D"); m.dialog != nil || !strings.Contains(m.message.text, "is degraded already, by ana") {
+		t.Errorf("again: %q", m.message.text)
+	}
+	// One that the machine degraded can be taken over.
+	g.Set(func(s *api.State) { s.Upstreams[0].HealthBy = "auto" })
+	poll(m)
+	tap(m, "D")
+	late(m)
+	tap(m, "y")
+	if u := g.Upstream("anthropic-us-east-1"); u.HealthBy != "ana" {
+		t.Errorf("by %s; said %q", u.HealthBy, m.message.text)
+	}
+}
+
+// No key sends anything by itself, not held either.
+func TestNoKeySends(t *testing.T) {
+	m, g := serverModel(t, t.Context())
+	g.Set(func(s *api.State) { *s = recoveringState() })
+	poll(m)
+	tap(m, "W")
+	leaves := []string{"q", "ctrl+c", "ctrl+z", "W"}
+	for _, on := range []string{"o", "enter", "b", "e"} {
+		for _, b := range table {
+			for _, k := range b.Keys() {
+				if slices.Contains(leaves, k) {
+					continue
+				}
+				m.dialog, m.typing, m.logs.typing = nil, false, false
+				tap(m, "o", on)
+				m.dialog = nil
+				tap(m, k, k, k)
+				if n := len(g.Commands()); n != 0 {
+					t.Fatalf("%s on %s sent %+v", k, m.screen, g.Commands())
+				}
+			}
+		}
+	}
+	if !m.armed() {
+		t.Error("the keys were pressed while nothing could be sent")
+	}
+}
+
+// A gateway that measures no health has neither plans nor states, and its table
+// no column of them.
+func TestOldGateway(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		if got := screenOf(m); strings.Contains(got, "HEALTH") {
+			t.Errorf("a column of nothing:\n%s", got)
+		}
+		for k, want := range map[string]string{"p": "measures no evidence", "D": "< lowers the share"} {
+			if keys(m, "W", k); m.dialog != nil {
+				t.Fatalf("%s opens a dialog", k)
+			}
+			if !strings.Contains(m.message.text, want) {
+				t.Errorf("%s: %q", k, m.message.text)
+			}
+			keys(m, "W")
+		}
+	})
+}
+
+// What cannot be planned says why.
+func TestNoPlan(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		for want, change := range map[string]func(u *api.Upstream){
+			"is not on its way back":     func(u *api.Upstream) { u.FailbackID = "" },
+			"has no step left":           func(u *api.Upstream) { u.Share = 100 },
+			"each step is an operator's": func(u *api.Upstream) { u.Retreats = 2 },
+		} {
+			s := recoveringState()
+			change(&s.Upstreams[0])
+			give(m, s, nil, nil)
+			if got := m.unplannable(&s.Upstreams[0]); !strings.Contains(got, want) {
+				t.Errorf("%q: %q", want, got)
+			}
+		}
+		s := recoveringState()
+		if got := m.unplannable(&s.Upstreams[0]); got != "" {
+			t.Error(got)
+		}
+	})
+}
+
+// How a step was left is told by the changes of this failback.
+func TestOutcome(t *testing.T) {
+	inSituation(t, "retreated", 100, 30, func(t *testing.T, m *model) {
+		u := m.live.upstream("anthropic-us-east-1")
+		for share, want := range map[int]string{5: "", 25: "fail", 75: "", 0: "pass"} {
+			if got := outcome(&m.live, u, share); got != want {
+				t.Errorf("%d%%: %q, want %q", share, got, want)
+			}
+		}
+		old := *u
+		old.Health = ""
+		if got := outcome(&m.live, &old, 25); got != "" {
+			t.Errorf("of a gateway that measures nothing: %q", got)
+		}
+		over := *u
+		over.Share = 75
+		m.live.changes = append([]api.Event{stepped(20, 140, time.Second, "ben", "25", "75", "override", "")}, m.live.changes...)
+		if got := outcome(&m.live, &over, 25); got != "overridden" {
+			t.Errorf("of an override: %q", got)
+		}
+	})
+}
