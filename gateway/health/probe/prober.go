@@ -112,6 +112,7 @@ func (p *Prober) Configure(ts []Target) {
 		if s == nil {
 			s = &state{standing: standing{since: m.now, draw: rand.Float64()}}
 		}
+		t.Memo = s.Memo
 		s.Target = t
 		p.targets[i] = s
 		p.order = append(p.order, i)
@@ -316,7 +317,7 @@ func (p *Prober) record(ctx context.Context, b begun, r Result) {
 		p.mu.Unlock()
 		return
 	}
-	s.held = r.Held
+	s.held, s.Memo = r.Held, r.Memo
 	if r.Held != "" {
 		if r.RetryIn > 0 {
 			s.again = m.now + max(r.RetryIn, heldLeast)

@@ -27,6 +27,9 @@ type Target struct {
 	// Expect is about what one probe costs, in USD: none begins that would go
 	// over the cap, and it stands for the cost of an answer that names no usage.
 	Expect float64
+	// Memo is for Attempt alone: what its last result of this target had there,
+	// 0 before. Configure leaves it alone.
+	Memo int
 }
 
 // id names a target.
@@ -60,6 +63,8 @@ type Result struct {
 	// was. RetryIn is then when it might be, 0 if nobody knows.
 	Held    string
 	RetryIn time.Duration
+	// Memo comes back as the Target's, next time.
+	Memo int
 
 	// The prober sets the rest.
 
