@@ -87,7 +87,7 @@ func (w *world) chance() {
 			s.SuspectOnly = s.Colour == Red && r.IntN(4) == 0
 		}
 	}
-	if r.IntN(40) == 0 {
+	if r.IntN(15) == 0 {
 		c := r.IntN(capabilities)
 		f.Openings.Count(decision.Capabilities[c])
 		w.open[c]++

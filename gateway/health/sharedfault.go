@@ -58,6 +58,7 @@ type Detector struct {
 	mu           sync.Mutex
 	path         bool
 	dependencies []dependency
+	latest       instant // of what was told: ends of attempts come out of order
 	untold       []decision.Event
 	telling      bool
 }
@@ -197,9 +198,10 @@ func (d *Detector) fail(upstream string, conn uint64, now time.Time) {
 		d.mu.Unlock()
 		return
 	}
-	d.judgePath(at)
+	d.latest = max(d.latest, at)
+	d.judgePath(d.latest)
 	for i := range d.dependencies {
-		d.judgeDependency(&d.dependencies[i], at)
+		d.judgeDependency(&d.dependencies[i], d.latest)
 	}
 	d.publish(now, "")
 	d.mu.Unlock()
@@ -292,7 +294,8 @@ func (d *Detector) Dependency(name, domain string, failed bool, detail string, n
 			dep.covers = nil
 		}
 		dep.domain, dep.detail = domain, detail
-		d.judgeDependency(dep, d.at(now))
+		d.latest = max(d.latest, d.at(now))
+		d.judgeDependency(dep, d.latest)
 		d.publish(now, "")
 	case i >= 0:
 		d.dependencies = slices.Delete(d.dependencies, i, i+1)

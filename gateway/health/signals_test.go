@@ -117,6 +117,7 @@ func TestProbeSignal(t *testing.T) {
 		{"credential, switch", []ProbeResult{at(decision.Credential, 0)}, func(s *Settings) { s.CredentialSwitch = true }, Red, false, "1 of 1 failed: text credential"},
 		{"quota", []ProbeResult{at(decision.QuotaExhausted, 0)}, nil, Red, true, "1 of 1 failed: text quota_exhausted"},
 		{"quota, switch", []ProbeResult{at(decision.QuotaExhausted, 0)}, func(s *Settings) { s.QuotaSwitch = true }, Red, false, "1 of 1 failed: text quota_exhausted"},
+		{"more and credential", []ProbeResult{at(decision.Reset, 0), at(decision.Credential, 0)}, nil, Red, false, "2 of 2 failed: text credential, text reset"},
 		{"credential and more", []ProbeResult{at(decision.Credential, 0), at(decision.Reset, 0)}, nil, Red, false, "2 of 2 failed: text credential, text reset"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -120,6 +120,39 @@ func TestThreeOpeningsDegrade(t *testing.T) {
 	o.colours(Red, Green, Green).step(1).is(Suspect, Stay)
 }
 
+// Openings of before do not degrade while traffic is not red now.
+func TestOpeningsNeedRedTraffic(t *testing.T) {
+	o := start(t).colours(Green, Red, Green)
+	for range 3 {
+		o.f.Openings.Count(decision.Text)
+	}
+	o.step(1).is(Suspect, Stay)
+	o.colours(Red, Red, Green).step(1).is(Suspect, Degrade)
+}
+
+// Openings of a shared fault are part of it.
+func TestOpeningsOfASharedFaultAreForgotten(t *testing.T) {
+	o := start(t).colours(Red, Green, Green)
+	o.f.Last = true
+	for range 3 {
+		o.f.Openings.Count(decision.Text)
+		o.step(time.Second)
+	}
+	o.f.Last, o.f.SharedFault = false, true
+	o.f.Openings.Count(decision.Text)
+	o.step(time.Second).is(Suspect, Stay)
+	o.f.SharedFault = false
+	o.step(time.Second).is(Suspect, Stay)
+}
+
+// Without a window two groups degrade at once, and one still does not.
+func TestNoWindow(t *testing.T) {
+	o := start(t)
+	o.f.Settings.SuspectWindow = 0
+	o.colours(Red, Green, Green).step(1).is(Suspect, Stay)
+	o.colours(Red, Red, Green).step(1).is(Suspect, Degrade)
+}
+
 // What led to a degradation is not held against an upstream that a person made
 // whole again.
 func TestWholeAgainBeginsAnew(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -73,8 +74,8 @@ func TestRunnerKeepsEachPace(t *testing.T) {
 		n := newNetwork()
 		n.set("a:1", nil)
 		n.set("c:1", syscall.ECONNREFUSED)
-		var told []Result
-		r := New(Options{Dial: n.dial, OnResult: func(x Result) { told = append(told, x) }, Checks: []Check{
+		var told atomic.Int64
+		r := New(Options{Dial: n.dial, OnResult: func(Result) { told.Add(1) }, Checks: []Check{
 			{Name: "a", Domain: "dns/corp", Kind: TCP, Target: "a:1", Every: 10 * time.Second},
 			{Name: "hangs", Kind: TCP, Target: "b:1"},
 			{Name: "c", Kind: TCP, Target: "c:1", Every: 24 * time.Hour},
@@ -102,8 +103,8 @@ func TestRunnerKeepsEachPace(t *testing.T) {
 		if s[1].State != Failed || s[1].Detail != "no answer in time" || time.Since(s[1].Since) != 26*time.Second {
 			t.Errorf("what hangs: %+v", s[1])
 		}
-		if len(told) != 6 {
-			t.Errorf("%d results were told", len(told))
+		if told.Load() != 6 {
+			t.Errorf("%d results were told", told.Load())
 		}
 
 		// What is checked once a day is checked again soon where it failed.
