@@ -125,7 +125,7 @@ func TestPingFollowsTheConfiguration(t *testing.T) {
 		p, stop := pinging(t, &b, r, pingURL)
 		defer stop()
 		p.Configure(nil)
-		time.Sleep(3 * time.Minute)
+		time.Sleep(3*time.Minute + 30*time.Second)
 		if s := p.Status(); s != (PingStatus{}) || r.pings.Load() != 1 {
 			t.Errorf("switched off: %+v after %d pings", s, r.pings.Load())
 		}

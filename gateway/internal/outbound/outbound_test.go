@@ -19,9 +19,9 @@ import (
 const secret = "s3cr3t-path"
 
 // get makes one call as the gateway does and returns its status or cause.
-func get(t *testing.T, o outbound.Options, url string) (int, string) {
+func get(t *testing.T, o outbound.Options, url string, limit time.Duration) (int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -60,7 +60,11 @@ func TestCausesOfRealFailures(t *testing.T) {
 		{"refused", "http://" + closed, "connection refused"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, got := get(t, outbound.Options{}, tc.url+"/"+secret); got != tc.want {
+			limit := 30 * time.Second
+			if tc.name == "silence" {
+				limit = 100 * time.Millisecond
+			}
+			if _, got := get(t, outbound.Options{}, tc.url+"/"+secret, limit); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -122,7 +126,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
 	t.Cleanup(s.Close)
-	if status, cause := get(t, outbound.Options{}, s.URL); status != http.StatusFound || cause != "" || called {
+	if status, cause := get(t, outbound.Options{}, s.URL, 30*time.Second); status != http.StatusFound || cause != "" || called {
 		t.Errorf("status %d, cause %q, followed %v", status, cause, called)
 	}
 }
