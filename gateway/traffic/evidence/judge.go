@@ -119,7 +119,7 @@ type judge struct {
 
 	ok, first watched
 	streaming float64 // part of the requests that have a first output
-	slow      bool    // requests alone would take too long
+	slow      bool    // none failed, and requests alone would take too long
 	standIn   bool    // and probes speak for them
 }
 
@@ -128,6 +128,7 @@ type watched struct {
 	k, n     float64
 	bound    float64
 	expected float64 // as in the baseline; negative if unknown
+	step     float64 // the smallest excess over bound that is looked for; see brokenEvidence
 	verdict  string
 	more     float64 // how many more are needed to pass, if they come as expected
 }
@@ -135,7 +136,7 @@ type watched struct {
 // test judges the ratio by the counts alone; see keptEvidence.
 func (r *watched) test() {
 	r.verdict = NoData
-	if r.k >= FewestFailures && brokenEvidence(r.k, r.n, r.bound) >= failAt {
+	if r.k >= FewestFailures && brokenEvidence(r.k, r.n, r.bound, r.step) >= failAt {
 		r.verdict, r.more = Fail, never
 		return
 	}
@@ -168,6 +169,7 @@ func (j *judge) measure() {
 	j.ok = watched{
 		k: float64(w.failures()), n: float64(w.valid()),
 		bound: 1 - j.b.Success + j.t.SuccessTolerance, expected: 1 - j.b.Success,
+		step: j.t.SuccessTolerance,
 	}
 	j.ok.test()
 	j.first = watched{
@@ -180,6 +182,9 @@ func (j *judge) measure() {
 	// is too little traffic, not how this one does: a doubtful one gets no
 	// second way in.
 	j.streaming = part(w)
+	if w.failures() > 0 {
+		return // probes stand in for no request that failed
+	}
 	usual := j.streaming
 	if j.b.known != nil {
 		// First outputs that the history had and the window lost are a fault of
@@ -191,7 +196,7 @@ func (j *judge) measure() {
 		need = max(need, j.first.whole()/usual)
 	}
 	j.slow = need > j.rate*(PatienceFactor*j.t.Observe).Seconds()
-	j.standIn = j.slow && w.failures() == 0 && j.probed() && len(j.w.runs) == 0
+	j.standIn = j.slow && j.probed() && len(j.w.runs) == 0
 }
 
 // part is how many of the successes had a first output; without any success, all.
@@ -248,7 +253,7 @@ func (j *judge) enoughIn(rate float64) time.Duration {
 		}
 		wait = seconds0(more, rate)
 	}
-	if j.t.PrimaryOfNothing || (j.slow && j.w.tally.failures() == 0) {
+	if j.t.PrimaryOfNothing || j.slow {
 		probes := math.Inf(1)
 		if j.probed() {
 			probes = 0

@@ -38,7 +38,7 @@ func (j *judge) lacking(name, text string) Row {
 	switch {
 	case j.standIn:
 		return Row{name, Pass, fmt.Sprintf("%s; too few come, %d passed probes stand in", text, j.w.ProbesPassed)}
-	case j.slow && j.w.Failed() == 0:
+	case j.slow:
 		return Row{name, NoData, fmt.Sprintf("%s; too few come, %d of %d probes passed that can stand in",
 			text, min(j.w.ProbesPassed, StandInProbes), StandInProbes)}
 	}

@@ -54,9 +54,11 @@ func keptEvidence(k, n, bound, expected float64) float64 {
 }
 
 // brokenEvidence is the logarithm of the evidence that events come with a
-// probability above bound, after k of n: a mixture of odds doubled again and
-// again.
-func brokenEvidence(k, n, bound float64) float64 {
+// probability above bound, after k of n: an even mixture of those that exceed
+// bound by step, twice, four times, ... as much. A smallest step that suits the
+// bound matters: alternatives far above it would never tell a small excess. With
+// step 0 it is bound itself.
+func brokenEvidence(k, n, bound, step float64) float64 {
 	switch {
 	case bound >= 1:
 		return math.Inf(-1)
@@ -65,12 +67,22 @@ func brokenEvidence(k, n, bound float64) float64 {
 			return math.Inf(1)
 		}
 		return math.Inf(-1)
+	case step <= 0:
+		step = bound
+	}
+	var above [failAlternatives]float64
+	used := 0
+	for p := bound + step; p < 1 && used < failAlternatives; p += step {
+		above[used] = p
+		used++
+		step = p - bound
+	}
+	if used == 0 {
+		above[0], used = (1+bound)/2, 1
 	}
 	var m mixture
-	odds := bound / (1 - bound)
-	for range failAlternatives {
-		odds *= 2
-		m.add(1.0/failAlternatives, ratio(k, n, odds/(1+odds), bound))
+	for _, p := range above[:used] {
+		m.add(1/float64(used), ratio(k, n, p, bound))
 	}
 	return m.log()
 }
