@@ -63,6 +63,8 @@ func TestSecretsStayHidden(t *testing.T) {
 	const hash = "5ec4e7000000000000000000000000005ec4e700000000000000000000000000"
 	src := minimalWith(`keys: [{name: web, hash: "sha256:` + hash + `"}]
 notify: {webhook: "https://hooks.example/services/SECRET?x=SECRET"}
+jobs: {ping: "https://ping.example/SECRET?x=SECRET"}
+shared_dependencies: [{name: v, domain: identity/v, http: "https://v.example/?token=SECRET"}]
 store: {nats: "nats://user:SECRET@n.example:4222"}
 sources: {loki: {url: "http://l.example/?token=SECRET"}}
 `)
