@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources/gatewaytest"
+)
+
+// A refused step says which evidence is missing; a taken one says nothing of
+// it.
+func TestStepSaysEvidence(t *testing.T) {
+	now := time.Now()
+	g := gatewaytest.New(t)
+	g.Set(func(s *api.State) {
+		s.You = api.You{Name: "ana", Role: api.RoleOperator}
+		s.Upstreams = []api.Upstream{
+			{
+				Name: "a", Share: 5, Revision: 7, Health: api.Recovering, NextStep: api.NextStep{Share: 25, BlockedBy: "evidence of 5%: no data"},
+				Evidence: &api.Evidence{Verdict: api.NoData, Share: 5, At: now, EnoughInSeconds: 240, Rows: []api.EvidenceRow{{Name: "requests", Verdict: api.NoData, Text: "31, at least 50 asked"}}},
+			},
+			{
+				Name: "b", Share: 0, Revision: 8, Health: api.Degraded, NextStep: api.NextStep{Share: 5, BlockedBy: "no recovery evidence"},
+				Probes: []api.Probe{{Model: "m", Capability: "text", Result: "server_error", Failed: 3, At: now}},
+			},
+		}
+	})
+	step := func(args ...string) (code int, out, errs string) {
+		var o, e bytes.Buffer
+		code = run(t.Context(), append(append([]string{"step"}, args...), "--connect", g.Target()), &o, &e)
+		return code, o.String(), e.String()
+	}
+	for _, tt := range []struct{ name, share, want string }{
+		{"a", "25", "no data     requests: 31, at least 50 asked"},
+		{"a", "25", "no data at 5%, enough in ~4 min"},
+		{"b", "5", "text of m: server_error, 3 failed in a row"},
+	} {
+		code, out, errs := step(tt.name, tt.share)
+		if code != exitFailed || out != "" || !strings.Contains(errs, tt.want) || !strings.Contains(errs, "failback: not now: ") {
+			t.Errorf("%s %s: exit %d, printed %q, %q lacks %q", tt.name, tt.share, code, out, errs, tt.want)
+		}
+	}
+	if code, out, _ := step("a", "25", "--json"); code != exitFailed || !strings.Contains(out, `"rows"`) {
+		t.Errorf("JSON: exit %d, %s", code, out)
+	}
+	if code, out, errs := step("a", "25", "--override", "--reason", "sure"); code != exitDone || strings.Contains(out+errs, "evidence ") {
+		t.Errorf("with a reason: exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// status prints what the gateway says of its own work, and as JSON as it comes.
+func TestStatusSaysHealth(t *testing.T) {
+	g := gatewaytest.New(t)
+	g.Set(func(s *api.State) {
+		s.Upstreams = []api.Upstream{{Name: "a", Health: api.Suspect, HealthBy: "auto", Signals: []api.Signal{{Name: "error_rate", Colour: api.Red, Value: "12/20 failed"}}}}
+		s.SharedFault = &api.SharedFault{Reason: "path", Upstreams: []string{"a", "b"}}
+		s.Store = api.Store{Kind: "embedded", Error: "no space left on device"}
+	})
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"status", "--connect", g.Target()}, &out, &errs); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	for _, want := range []string{"SHARED FAULT nobody to switch to", "STORE       writes fail: no space left on device", "a  SUSPECT by auto", "signals     red: error_rate 12/20 failed"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if code := run(t.Context(), []string{"status", "--json", "--connect", g.Target()}, &out, &errs); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	var s api.State
+	if err := json.Unmarshal(out.Bytes(), &s); err != nil || s.SharedFault == nil || s.Upstreams[0].Signals[0].Value != "12/20 failed" || s.Store.Kind != "embedded" {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
