@@ -284,3 +284,29 @@ func TestRefusedRaiseThatWasStored(t *testing.T) {
 		}
 	})
 }
+
+// What another gateway stored while an older revision of this one is on its way
+// is not undone by that.
+func TestMergeWhileStoring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := new(slow)
+		table, _ := openOn(t, storage, "a")
+		must(t, table, Command{Upstream: "a", Share: 75})
+		closed(t, table)
+		newer := recordOf(t, table, "a")
+		storage.ends = make(chan error)
+		table, _ = openOn(t, storage, "a")
+		table.MarkPassed("a", newer.Revision)
+		synctest.Wait()
+
+		newer = lowered(newer, Command{Share: 5, By: "ben"}, nil, time.Now())
+		merge(table, "a", newer)
+		storage.ends <- nil
+		storage.ends <- nil
+		synctest.Wait()
+		kept, err := storage.Load(t.Context())
+		if s := get(t, table, "a"); err != nil || s.Share != 5 || !same(kept["a"], newer) {
+			t.Errorf("at %d%%, stored %+v, %v", s.Share, kept["a"], err)
+		}
+	})
+}

@@ -51,11 +51,11 @@ func (c *counted) of(name string) []Record {
 func TestServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		storage := new(counted)
-		table, told := openOn(t, storage, "a", "b", "c")
+		table, _ := openOn(t, storage, "a", "b", "c")
 		s := must(t, table, Command{Upstream: "a", Share: 5})
 		must(t, table, Command{Upstream: "c", Share: 0})
 		closed(t, table)
-		table, told = openOn(t, storage, "a", "b", "c")
+		table, told := openOn(t, storage, "a", "b", "c")
 		before := len(storage.of("a"))
 		for range 60 {
 			pass(time.Second)
