@@ -19,15 +19,30 @@ type Collector struct {
 	step    bool
 	window  Window
 	earlier []Window // of lower steps, lowest first
+	// lost are the connections whose loss was counted last; next is written next.
+	lost [rememberedConns]uint64
+	next int
 }
 
+// rememberedConns is how many lost connections are told apart. Requests that
+// one carried end together, so few are needed.
+const rememberedConns = 16
+
 // Add counts a request, in the history and in the window of the step in force.
+// Of the requests that one lost connection carried the first is counted.
 func (c *Collector) Add(s Sample, now time.Time) {
 	if !s.Valid {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s.ConnID != 0 {
+		if slices.Contains(c.lost[:], s.ConnID) {
+			return
+		}
+		c.lost[c.next] = s.ConnID
+		c.next = (c.next + 1) % rememberedConns
+	}
 	c.history.Add(s, c.healthy, now)
 	if c.step {
 		c.window.Add(s)

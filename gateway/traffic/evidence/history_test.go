@@ -271,6 +271,20 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+func TestOneLostConnectionIsOnePieceOfEvidence(t *testing.T) {
+	var c Collector
+	c.Begin(5)
+	for id := range uint64(3) {
+		for range 100 {
+			c.Add(SampleOf(decision.Outcome{Class: decision.Reset, ConnID: id}, true, false), time.Now())
+		}
+	}
+	// 100 without a shared connection and one for each of the two lost.
+	if w, _, _ := c.Step(); w.Requests() != 102 || w.Failed() != 102 {
+		t.Errorf("%d failed of %d, not 102", w.Failed(), w.Requests())
+	}
+}
+
 func TestCollectorIsNotHealthyUntilSaid(t *testing.T) {
 	var c Collector
 	now := time.Now()

@@ -30,8 +30,8 @@ const (
 	// that was not there before fail a step.
 	NewClassRequests = 5
 	NewClassRatio    = 0.002
-	// FewestFailures are needed to fail a ratio: one lost connection may break
-	// several requests, and the tests take each for evidence of its own.
+	// FewestFailures are needed to fail a ratio: one event may break several
+	// requests, and the tests take each for evidence of its own.
 	FewestFailures = 5
 	// StandInProbes stand in for requests that do not come.
 	StandInProbes = 10

@@ -15,6 +15,9 @@ type Sample struct {
 	// FirstOutput is from the attempt's start; valid if HasFirstOutput.
 	FirstOutput    time.Duration
 	HasFirstOutput bool
+	// ConnID is decision.Outcome's: failures with the same one are one piece of
+	// evidence. 0 if no shared connection was lost.
+	ConnID uint64
 }
 
 // Counts reports whether c is a failure as far as evidence goes: what counts
@@ -35,7 +38,7 @@ func Counts(c decision.Class) bool {
 func SampleOf(o decision.Outcome, own, overflow bool) Sample {
 	s := Sample{
 		OK: o.Class == decision.OK, Class: o.Class,
-		FirstOutput: o.FirstOutput, HasFirstOutput: o.HasFirstOutput,
+		FirstOutput: o.FirstOutput, HasFirstOutput: o.HasFirstOutput, ConnID: o.ConnID,
 	}
 	s.Valid = own && !overflow && (s.OK || Counts(o.Class))
 	return s
