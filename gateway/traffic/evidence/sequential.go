@@ -5,11 +5,11 @@ import "math"
 // A window is judged every second for as long as it takes, so an interval made
 // for one look would in the end exclude the truth by chance. The tests here
 // hold at all looks together: each is a mixture of likelihood ratios against
-// the bound, which while the bound is kept (or broken) is a martingale that
-// starts at 1 and by Ville's inequality ever reaches 1/a with probability a at
-// most (Wald 1945, Robbins 1970). They depend on the counts alone, not on when
+// the bound. While what it speaks for is false it is a supermartingale that
+// starts at 1, and by Ville's inequality it ever reaches 1/a with probability a
+// at most (Wald 1945, Robbins 1970). It depends on the counts alone, not on when
 // and how often somebody looked. Independence of the requests is assumed; see
-// FewestFailures for what it would otherwise do.
+// FewestFailures for what is done about events that break several.
 
 // Confidence is that of a verdict of one step, over all looks at it.
 const Confidence = 0.95
