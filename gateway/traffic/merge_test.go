@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"testing"
@@ -307,6 +308,66 @@ func TestMergeWhileStoring(t *testing.T) {
 		kept, err := storage.Load(t.Context())
 		if s := get(t, table, "a"); err != nil || s.Share != 5 || !same(kept["a"], newer) {
 			t.Errorf("at %d%%, stored %+v, %v", s.Share, kept["a"], err)
+		}
+	})
+}
+
+// contested is a storage in which another gateway was first: it takes that in
+// and refuses.
+type contested struct {
+	Memory
+
+	mu    sync.Mutex // guards everything that follows
+	first func()
+}
+
+func (c *contested) set(first func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.first = first
+}
+
+func (c *contested) Save(ctx context.Context, records map[string]Record) error {
+	c.mu.Lock()
+	first := c.first
+	c.first = nil
+	c.mu.Unlock()
+	if first != nil {
+		first()
+		return errDown
+	}
+	return c.Memory.Save(ctx, records)
+}
+
+// Two operators at two gateways: the one whose raise came second learns what
+// the first did, as at one gateway.
+func TestRaiseBehindAnotherGateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := new(contested)
+		table, _ := openOn(t, storage, "a")
+		s := must(t, table, Command{Upstream: "a", Share: 5})
+		synctest.Wait()
+		theirs := raised(recordOf(t, table, "a"), Command{Share: 25, By: "ben"}, time.Now())
+		storage.set(func() { merge(table, "a", theirs) })
+		_, err := table.Set(Command{Upstream: "a", Share: 25, Revision: &s.Revision, By: "ana"})
+		stale, is := errors.AsType[*StaleError](err)
+		if !is || stale.Current.Share != 25 || stale.Current.By != "ben" || stale.Current.Revision != theirs.Revision {
+			t.Errorf("%v", err)
+		}
+		closed(t, table)
+		if kept := storage.records["a"]; !same(kept, theirs) {
+			t.Errorf("stored %+v", kept)
+		}
+
+		// A lowering goes through all the same.
+		theirs = raised(recordOf(t, table, "a"), Command{Share: 75, By: "ben"}, time.Now())
+		storage.set(func() { merge(table, "a", theirs) })
+		if s := must(t, table, Command{Upstream: "a", Share: 0}); s.Share != 0 {
+			t.Errorf("%+v", s)
+		}
+		closed(t, table)
+		if kept := storage.records["a"]; kept.Share != 0 || kept.Revision != theirs.Revision+1 {
+			t.Errorf("stored %+v", kept)
 		}
 	})
 }

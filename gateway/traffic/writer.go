@@ -228,11 +228,11 @@ func (t *Table) finish(p *proposal, version uint64, err error) {
 	defer close(p.done)
 	e := p.base
 	switch {
+	case e.rec.Revision != p.revision || !e.known:
+		t.refuse(p)
 	case err != nil:
 		// A failed write may have got as far as the storage.
 		p.err = err
-		t.refuse(p)
-	case e.rec.Revision != p.revision || !e.known:
 		t.refuse(p)
 	default:
 		// What belongs to no revision may have changed since it was decided.
