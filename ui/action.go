@@ -65,6 +65,8 @@ func (m *model) unplannable(u *api.Upstream) string {
 		return name + " is not on its way back"
 	case u.Share >= 100:
 		return name + " has no step left"
+	case byItself(m.live.state.Value(), u) != "":
+		return "its steps go by themselves already (" + m.th.outside(byItself(m.live.state.Value(), u)) + ")"
 	case u.Retreats >= retreatsMost:
 		return name + " retreated " + strconv.Itoa(u.Retreats) + " times: each step is an operator's"
 	}

@@ -202,7 +202,16 @@ func TestOldGateway(t *testing.T) {
 
 // What cannot be planned says why.
 func TestNoPlan(t *testing.T) {
-	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+	inSituation(t, "calm", 110, 30, func(t *testing.T, m *model) {
+		auto := recoveringState()
+		auto.Failback.Advance = "auto"
+		give(m, auto, nil, nil)
+		if got := m.unplannable(&auto.Upstreams[0]); !strings.Contains(got, "go by themselves already (advance: auto)") {
+			t.Errorf("where steps go by themselves: %q", got)
+		}
+		if got := screenOf(m); !strings.Contains(got, "next 25% by itself (advance: auto), not yet: evidence of 5%") {
+			t.Errorf("the way back does not say so:\n%s", got)
+		}
 		for want, change := range map[string]func(u *api.Upstream){
 			"is not on its way back":     func(u *api.Upstream) { u.FailbackID = "" },
 			"has no step left":           func(u *api.Upstream) { u.Share = 100 },

@@ -338,7 +338,7 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 	d, _ := m.d()
 	set, waits := m.settling[u.Name]
 	to := shareAbove(d.state.Value(), u, u.Share)
-	next := "next " + percent(to)
+	next, itself := "next "+percent(to), m.th.outside(byItself(d.state.Value(), u))
 	switch {
 	case whole.State == sources.Unknown:
 		return span{"not known: " + m.mute(), warn}
@@ -353,8 +353,8 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 			return span{"its breaker comes back by itself", normal}
 		}
 		return span{"nothing to give back", dim}
-	case u.NextStep.BlockedBy != "" && u.Plan != nil:
-		return span{next + " by itself (plan of " + m.th.outside(u.Plan.By) + "), not yet: " + m.th.outside(u.NextStep.BlockedBy), accent}
+	case u.NextStep.BlockedBy != "" && itself != "":
+		return span{next + " by itself (" + itself + "), not yet: " + m.th.outside(u.NextStep.BlockedBy), accent}
 	case u.NextStep.BlockedBy != "":
 		return span{"not now: " + m.th.outside(u.NextStep.BlockedBy), warn}
 	}
@@ -363,8 +363,8 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		says = ", " + m.th.outside(says)
 	}
 	switch {
-	case u.Plan != nil && u.Health == api.Recovering:
-		return span{next + " by itself (plan of " + m.th.outside(u.Plan.By) + ")" + says, accent}
+	case itself != "":
+		return span{next + " by itself (" + itself + ")" + says, accent}
 	case m.noWrite() == "" && !enough:
 		return span{next + ": > and why, then y" + says, normal}
 	case m.noWrite() == "":
@@ -395,7 +395,7 @@ func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
 		way.text = "next: waits"
 	case u.NextStep.BlockedBy != "":
 		way.text = "next: not now"
-	case u.Plan != nil && u.Health == api.Recovering:
+	case byItself(d.state.Value(), u) != "":
 		way.text = "next: by itself"
 	case m.noWrite() == "":
 		way.text = "next: > then y"

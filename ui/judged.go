@@ -18,6 +18,19 @@ func evidenceOf(u *api.Upstream) *api.Evidence {
 	return u.Evidence
 }
 
+// byItself says what takes an upstream's next step without an operator, empty
+// if nothing does.
+func byItself(s *api.State, u *api.Upstream) string {
+	auto := s != nil && s.Failback.Advance == "auto" && u.Retreats < retreatsMost
+	switch {
+	case u.Health == api.Recovering && u.Plan != nil:
+		return "plan of " + u.Plan.By
+	case auto && u.Health == api.Recovering, auto && u.Health == api.Degraded && u.HealthBy == "auto":
+		return "advance: auto"
+	}
+	return ""
+}
+
 // standing says how the evidence of an upstream's next step stands, and
 // whether it asks for nothing more. Where the gateway measures none, the time
 // for which the step was held stands in.
@@ -156,7 +169,11 @@ func (m *model) judgedNotes(s *api.State, u *api.Upstream, whole sources.Number,
 		if u.Plan != nil {
 			st = accent
 		}
-		note("PLAN", text.PlanText(u.Plan, clock), st)
+		plan := text.PlanText(u.Plan, clock)
+		if by := byItself(s, u); u.Plan == nil && by != "" {
+			plan = "none is needed: steps go by themselves (" + by + ")"
+		}
+		note("PLAN", plan, st)
 	}
 	if u.Retreats > 0 {
 		t := strconv.Itoa(u.Retreats) + " in this failback"

@@ -364,15 +364,7 @@ func (m *model) empty(f interface{ Failing(time.Time) bool }, now time.Time, not
 // changeRow is one change. Times are of the gateway.
 func (m *model) changeRow(e *api.Event, clock time.Time, w int) row {
 	by := m.th.outside(text.By(e))
-	st := normal
-	switch {
-	case text.Failed(e):
-		st = bad
-	case e.Event == text.KindBreaker && e.To == "open":
-		st = bad
-	case e.Event == text.KindBreaker && e.To == "closed":
-		st = good
-	}
+	st := [...]style{text.Calm: good, text.Notable: normal, text.Grave: bad}[text.EventWeight(e)]
 	byStyle := strong
 	if by == "auto" {
 		byStyle = dim

@@ -109,14 +109,14 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 // itself.
 func (m *model) waiting(d *data, now time.Time) []row {
 	s := d.state.Value()
-	if s == nil || d.passthrough(now) || s.Failback.Advance == "auto" || d.state.Whole(now).State == sources.Unknown {
+	if s == nil || d.passthrough(now) || d.state.Whole(now).State == sources.Unknown {
 		return nil
 	}
 	var first *api.Upstream
 	n := 0
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
-		if verdict, _ := text.Recovery(u, now); u.Health != api.Degraded || verdict != api.Pass {
+		if verdict, _ := text.Recovery(u, now); u.Health != api.Degraded || verdict != api.Pass || byItself(s, u) != "" {
 			continue
 		}
 		if n++; first == nil {

@@ -10,6 +10,15 @@ import (
 // the laws are checked in.
 var judged = []situation{
 	{"suspect", func(m *model) { give(m, suspectState(), nil, decisionsOf("primary_completed")) }},
+	{"healths", func(m *model) {
+		s := incidentState()
+		for i, h := range []string{api.Degraded, api.Healthy, api.Suspect, api.Recovering} {
+			u := &s.Upstreams[i]
+			u.Health, u.HealthSince, u.HealthBy = h, u.Since, "auto"
+		}
+		give(m, s, incidentEvents(), decisionsOf("upstream_degraded"))
+		keep(m, incidentNumbers())
+	}},
 	{"degraded-passed", func(m *model) { give(m, degradedState(true), degradedEvents(), decisionsOf("upstream_degraded")) }},
 	{"degraded-failback", func(m *model) { give(m, degradedState(false), degradedEvents(), nil); keys(m, "b") }},
 	{"recovering-dialog", func(m *model) { recovering(m); keys(m, "W", ">") }},
@@ -37,7 +46,9 @@ func init() {
 			s.Demo = "a demonstration: no provider is asked"
 			s.Failback.Steps = []api.FailbackStep{{Share: 5, ObserveSeconds: 20}, {Share: 25, ObserveSeconds: 20}, {Share: 75, ObserveSeconds: 20}, {Share: 100}}
 			s.Upstreams[0].Steps = s.Failback.Steps
-			s.Upstreams[0].Evidence.ObserveSeconds, s.Upstreams[0].Evidence.ServedSeconds = 20, 12
+			e := s.Upstreams[0].Evidence
+			e.ObserveSeconds, e.ServedSeconds, e.EnoughInSeconds, e.Rows[0].Text = 20, 12, 8, "served 12s of 20s"
+			s.Upstreams[0].NextStep.BlockedBy = "evidence of 5%: no data, enough in ~8s"
 			give(m, s, degradedEvents(), nil)
 			keys(m, "b")
 		}},

@@ -226,13 +226,22 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 // healthColumn chooses how much HEALTH and BREAKER say in n columns with a gap
 // between them: the first that fits, else the least. It sets the breaker cells.
 func healthColumn(rows []cells, n, gap int) (healths []span, healthW, breakerW int) {
-	for _, look := range []struct{ health, breaker int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 1}} {
+	for _, look := range []struct {
+		health int
+		whole  bool // breakers are; else those for which there is no room are short
+	}{{0, true}, {1, true}, {0, false}, {1, false}, {2, false}} {
 		healths, healthW, breakerW = healths[:0], len("HEALTH"), len("BREAKER")
 		for i := range rows {
+			h := rows[i].health[look.health]
+			healths, healthW = append(healths, h), max(healthW, width(h.text))
+		}
+		for i := range rows {
 			c := &rows[i]
-			c.breaker = c.breakers[look.breaker]
-			healths = append(healths, c.health[look.health])
-			healthW, breakerW = max(healthW, width(c.health[look.health].text)), max(breakerW, width(c.breaker.text))
+			c.breaker = c.breakers[0]
+			if !look.whole && healthW+gap+width(c.breaker.text) > n {
+				c.breaker = c.breakers[1]
+			}
+			breakerW = max(breakerW, width(c.breaker.text))
 		}
 		if healthW+gap+breakerW <= n {
 			break

@@ -45,7 +45,7 @@ func LogLine(line string) (string, Weight) {
 	case KindBreaker, KindStep, KindCommand, KindReload, KindCredential, KindPassthrough, KindCooling:
 		var e api.Event
 		if json.Unmarshal([]byte(line), &e) == nil {
-			return By(&e) + " " + Event(&e), eventWeight(&e)
+			return By(&e) + " " + Event(&e), EventWeight(&e)
 		}
 	}
 	return otherLine(head.Event, line), Notable
@@ -75,11 +75,12 @@ func StatusWeight(status string) Weight {
 	return Grave
 }
 
-func eventWeight(e *api.Event) Weight {
+// EventWeight is the weight of a change.
+func EventWeight(e *api.Event) Weight {
 	switch {
-	case Failed(e), e.Event == KindBreaker && e.To == "open", e.Event == KindCredential:
+	case Failed(e), e.Event == KindBreaker && e.To == "open", e.Event == KindHealth && e.To == api.Degraded, e.Event == KindCredential:
 		return Grave
-	case e.Event == KindBreaker && e.To == closed:
+	case e.Event == KindBreaker && e.To == closed, e.Event == KindHealth && e.To == api.Healthy:
 		return Calm
 	}
 	return Notable
