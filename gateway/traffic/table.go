@@ -137,17 +137,6 @@ func (t *Table) Configure(steps []Step) {
 	t.steps = slices.Clone(steps)
 }
 
-// First returns the lowest step of the failback of upstream, or of one that
-// would begin now.
-func (t *Table) First(upstream string) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.entries[upstream]; e != nil && len(e.rec.Steps) > 0 {
-		return e.rec.Steps[0].Share
-	}
-	return t.steps[0].Share
-}
-
 // Ensure makes the keys of primaryOf the upstreams of the table. A value names
 // what the upstream is primary of, in any order; when that changes, the window
 // of a failback under way begins anew and none counts as passed.

@@ -361,6 +361,17 @@ func TestConcurrentUse(t *testing.T) {
 					}
 				case 1:
 					table.Ensure(primaryOf("a", "b", fmt.Sprintf("x%d", n)))
+					table.Configure(DefaultSteps())
+				case 2:
+					s := get(t, table, name)
+					table.Serve(time.Second)
+					table.MarkPassed(name, s.Revision)
+					_, _ = table.Approve(name, "ana", "", s.Revision)
+					_, _ = table.Retreat(name, "evidence", "", s.Revision)
+					_, _ = table.Settle(name, "", s.Revision)
+					if _, err := table.Withdraw(name, "ben"); err != nil {
+						t.Errorf("a withdrawal was refused: %v", err)
+					}
 				default:
 					s := get(t, table, name)
 					_, _ = table.Set(Command{Upstream: name, Share: s.Next(), Revision: &s.Revision, By: "ben"})
@@ -376,7 +387,11 @@ func TestConcurrentUse(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		share, revision := "100", uint64(1)
 		for _, e := range told.all {
-			if e.Provider != name || e.Action != "share" {
+			if e.Provider != name {
+				continue
+			}
+			if e.Action != "share" {
+				revision = max(revision, e.Revision) // of a condition or a plan
 				continue
 			}
 			if e.From != share || e.Revision != revision+1 {
