@@ -209,7 +209,7 @@ func TestNoPlan(t *testing.T) {
 		if got := m.unplannable(&auto.Upstreams[0]); !strings.Contains(got, "go by themselves already (advance: auto)") {
 			t.Errorf("where steps go by themselves: %q", got)
 		}
-		if got := screenOf(m); !strings.Contains(got, "next 25% by itself (advance: auto), not yet: evidence of 5%") {
+		if got := screenOf(m); !strings.Contains(got, "next 25% by itself (advance: auto), not yet: evidence no data") {
 			t.Errorf("the way back does not say so:\n%s", got)
 		}
 		for want, change := range map[string]func(u *api.Upstream){

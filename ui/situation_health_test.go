@@ -48,7 +48,7 @@ func init() {
 			s.Upstreams[0].Steps = s.Failback.Steps
 			e := s.Upstreams[0].Evidence
 			e.ObserveSeconds, e.ServedSeconds, e.EnoughInSeconds, e.Rows[0].Text = 20, 12, 8, "served 12s of 20s"
-			s.Upstreams[0].NextStep.BlockedBy = "evidence of 5%: no data, enough in ~8s"
+			s.Upstreams[0].NextStep.BlockedBy = "evidence no data: window served 12s of 20s; enough in about 8s"
 			give(m, s, degradedEvents(), nil)
 			keys(m, "b")
 		}},
@@ -120,7 +120,7 @@ func degradedState(passed bool) api.State {
 	u.Steps, u.Probes, u.NextStep = s.Failback.Steps, probesOf(passed), api.NextStep{Share: 5}
 	u.Signals = signalsOf(api.Unknown, "too little traffic: 0 in 1m, 20 needed", 23*time.Minute)
 	if !passed {
-		u.NextStep.BlockedBy = "no recovery evidence: text of claude-sonnet-4-5 failed its last 4 probes"
+		u.NextStep.BlockedBy = "1 of 3 candidates and capabilities passed their last two probes; text of claude-sonnet-4-5: server_error"
 		u.Breakers[1] = bucket(u.Name, "text", "open", 24*time.Minute)
 		u.Breakers[1].Reason, u.Breakers[1].Detail, u.Breakers[1].NextProbeAt = "server_error", "12/20 failed (server_error x12)", time.Now().Add(11*time.Second)
 		u.Signals[3].Colour, u.Signals[3].Value, u.Signals[3].Since = api.Red, "1 of 2 failed: text server_error", ago(25*time.Minute)
@@ -168,7 +168,7 @@ func recoveringState() api.State {
 	u.Health, u.HealthSince, u.HealthBy, u.HealthReason = api.Recovering, ago(6*time.Minute), "ana", "probe ok, ticket 4412"
 	u.Share, u.Revision, u.Since, u.StateBy, u.StateWhy = 5, 132, ago(6*time.Minute), "ana", "probe ok, ticket 4412"
 	u.Live, u.RPS, u.OwnRPS, u.ErrorRatio, u.FirstOutputP95 = val(0.048), val(0.1), val(1.9), val(0), val(1.2)
-	u.NextStep = api.NextStep{Share: 25, BlockedBy: "evidence of 5%: no data, enough in ~4 min"}
+	u.NextStep = api.NextStep{Share: 25, BlockedBy: "evidence no data: window served 6m of 10m; enough in about 4m"}
 	u.Signals = signalsOf(api.Green, "0/31 failed", 6*time.Minute)
 	u.Evidence = &api.Evidence{
 		Verdict: api.NoData, At: ago(time.Second), Share: 5, ObserveSeconds: 600, ServedSeconds: 360, Requests: 31, Success: val(1), FirstOutputP95: val(1.2), EnoughInSeconds: 240,
@@ -197,7 +197,7 @@ func failingState() api.State {
 	u := &s.Upstreams[0]
 	u.Share, u.Revision, u.Since, u.StateWhy = 25, 133, ago(4*time.Minute), "5% held"
 	u.Live, u.RPS, u.OwnRPS, u.ErrorRatio = val(0.246), val(100.4), val(408), val(0.031)
-	u.NextStep = api.NextStep{Share: 75, BlockedBy: "evidence of 25%: fail: success 96.9% of 4112, at least 98.7% asked"}
+	u.NextStep = api.NextStep{Share: 75, BlockedBy: "evidence fail: success 96.9% of 4112, at least 98.7% asked"}
 	e := u.Evidence
 	e.Verdict, e.Share, e.ObserveSeconds, e.ServedSeconds, e.Requests, e.Failed, e.Success, e.FirstOutputP95, e.EnoughInSeconds = api.Fail, 25, 900, 240, 4112, 127, val(0.969), val(1.4), 0
 	e.Rows = row7(map[string]string{"window": api.NoData, "success": api.Fail, "classes": api.Fail}, map[string]string{
