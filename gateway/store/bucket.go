@@ -51,7 +51,8 @@ type Entry[T any] struct {
 	Written  time.Time
 }
 
-// handle is something of the server's, looked up once per generation.
+// handle is something of the server's, looked up once per generation. Nobody
+// waits for another's look: each has its own end.
 type handle[H any] struct {
 	// mu guards everything that follows.
 	mu         sync.Mutex
@@ -60,21 +61,23 @@ type handle[H any] struct {
 	h          H
 }
 
-// get returns the handle of the generation. look runs at most once at a time.
 func (h *handle[H]) get(ctx context.Context, s *Store, look func(context.Context) (H, error)) (H, error) {
 	s.mu.Lock()
 	g := s.generation
 	s.mu.Unlock()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.known && h.generation == g {
-		return h.h, nil
+	found, known := h.h, h.known && h.generation == g
+	h.mu.Unlock()
+	if known {
+		return found, nil
 	}
-	v, err := look(ctx)
+	found, err := look(ctx)
 	if err == nil {
-		h.h, h.generation, h.known = v, g, true
+		h.mu.Lock()
+		h.h, h.generation, h.known = found, g, true
+		h.mu.Unlock()
 	}
-	return v, err
+	return found, err
 }
 
 func (h *handle[H]) forget() {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 func TestRestartKeepsEverything(t *testing.T) {
@@ -223,6 +225,43 @@ func TestEmptiedStreamIsNoDamage(t *testing.T) {
 	}
 	if seq := mustAppend(t, st, 3); seq != last+1 {
 		t.Errorf("sequence %d after %d", seq, last)
+	}
+}
+
+// Neither is what a bucket let go: values that were replaced, whole files of
+// them, and the traces of deleted keys.
+func TestReplacedValuesAreNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir)
+	b := bucket(t, s, BucketOptions{Name: "things"})
+	big := strings.Repeat("x", 500_000)
+	for n := range 60 {
+		mustPut(t, b, "big", thing{n, big})
+		mustPut(t, b, strconv.Itoa(n%3), thing{N: n})
+	}
+	kv, err := b.kv(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"big", "0", "1", "2"} {
+		if err := kv.Purge(t.Context(), key, jetstream.PurgeTTL(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the traces go", func() bool {
+		st, err := kv.Status(t.Context())
+		return err == nil && st.Values() == 0
+	})
+	for range 3 {
+		closeStore(t, s)
+		s = openDir(t, dir)
+		b = bucket(t, s, BucketOptions{Name: "things"})
+		if all, err := b.All(t.Context()); err != nil || len(all) != 0 {
+			t.Fatalf("%d values, %v", len(all), err)
+		}
+	}
+	if r := mustPut(t, b, "big", thing{}); r != 125 {
+		t.Errorf("revision %d", r)
 	}
 }
 

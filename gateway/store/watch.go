@@ -8,9 +8,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// watchCheck is how often a watch looks whether its server still delivers.
-const watchCheck = 30 * time.Second
-
 // Change is what Watch tells.
 type Change[T any] struct {
 	Entry[T]
@@ -89,8 +86,6 @@ func (w *watch[T]) follow(ctx context.Context) error {
 	}
 	defer drain(updates)
 	initial := map[string]bool{}
-	check := time.NewTicker(watchCheck)
-	defer check.Stop()
 	for {
 		select {
 		case e, open := <-updates.Updates():
