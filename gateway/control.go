@@ -19,10 +19,17 @@ type control Gateway
 
 func (c *control) SetShare(_ context.Context, who operator.Actor, name string, cmd api.Command) (api.Result, error) {
 	g := (*Gateway)(c)
-	if g.setup.Load().upstreams[name] == nil {
+	s := g.setup.Load()
+	if s.upstreams[name] == nil {
 		return api.Result{}, notFound("upstream", name)
 	}
 	before, _ := g.traffic.Get(name)
+	switch cmd.Action {
+	case api.ActionPlan:
+		return g.moved(name, before)(g.traffic.Approve(name, who.Name, cmd.Reason, *cmd.Revision))
+	case api.ActionManual:
+		return g.moved(name, before)(g.traffic.Withdraw(name, who.Name))
+	}
 	command := traffic.Command{
 		Upstream:  name,
 		Revision:  cmd.Revision,
@@ -30,24 +37,62 @@ func (c *control) SetShare(_ context.Context, who operator.Actor, name string, c
 		Why:       cmd.Reason,
 		Override:  cmd.Override,
 		Undo:      cmd.Undo,
-		BlockedBy: g.blockedBy(name),
+		BlockedBy: g.view().blockedBy(name),
+		Collapse:  len(s.primaryOf(name)) == 0,
 	}
 	if cmd.Share != nil {
 		command.Share = *cmd.Share
 	}
-	after, err := g.traffic.Set(command)
-	if err != nil {
-		return api.Result{}, g.shareError(name, err)
+	return g.moved(name, before)(g.traffic.Set(command))
+}
+
+func (c *control) SetState(ctx context.Context, who operator.Actor, name string, cmd api.Command) (api.Result, error) {
+	g := (*Gateway)(c)
+	s := g.setup.Load()
+	if s.upstreams[name] == nil {
+		return api.Result{}, notFound("upstream", name)
 	}
-	g.breakers.SetReduced(name, after.Share < traffic.Full)
+	before, _ := g.traffic.Get(name)
+	if cmd.State == api.Degraded {
+		return g.moved(name, before)(g.traffic.Degrade(traffic.Degradation{Upstream: name, By: who.Name, Why: cmd.Reason}))
+	}
+	if before.Condition() != traffic.Degraded {
+		return api.Result{}, &api.Error{
+			Code: api.CodeBlocked, Message: name + " is " + before.Condition().String() + ", not degraded: there is nothing to recover from",
+			Hint: "failback step " + name + " SHARE sets its share", Upstream: g.upstreamState(name),
+		}
+	}
+	first := s.nextStep(before)
+	return c.SetShare(ctx, who, name, api.Command{Share: &first, Revision: cmd.Revision, Reason: cmd.Reason, Override: cmd.Override})
+}
+
+// moved puts what the share table says of a command into the API's words.
+func (g *Gateway) moved(name string, before traffic.State) func(traffic.State, error) (api.Result, error) {
+	return func(after traffic.State, err error) (api.Result, error) {
+		if err != nil {
+			return api.Result{}, g.shareError(name, err)
+		}
+		return api.Result{Message: movement(name, before, after), Upstream: g.upstreamState(name)}, nil
+	}
+}
+
+// movement says for people what became of an upstream.
+func movement(name string, before, after traffic.State) string {
 	message := fmt.Sprintf("%s: share %d%% > %d%%, revision %d", name, before.Share, after.Share, after.Revision)
-	if before.Revision == after.Revision {
+	switch {
+	case before.Revision == after.Revision && before.Share == after.Share:
 		message = fmt.Sprintf("%s: share is %d%% already, revision %d", name, after.Share, after.Revision)
+	case before.Share == after.Share && after.Plan != nil && before.Plan == nil:
+		message = fmt.Sprintf("%s: the steps up to 100%% are approved, each is taken when the one before has passed; revision %d", name, after.Revision)
+	case before.Share == after.Share && after.Plan == nil && before.Plan != nil:
+		message = fmt.Sprintf("%s: the next step waits for an operator again, revision %d", name, after.Revision)
+	case before.Share == after.Share:
+		message = fmt.Sprintf("%s: %s by %s, share stays at %d%%, revision %d", name, after.Condition(), after.StateBy, after.Share, after.Revision)
 	}
 	if after.Unsynced {
 		message += ", UNSYNCED: in force here, not yet written down"
 	}
-	return api.Result{Message: message, Upstream: g.upstreamState(name)}, nil
+	return message
 }
 
 // shareError puts a refusal of the share table into the API's words.
@@ -80,28 +125,7 @@ func (g *Gateway) shareError(name string, err error) error {
 	return err
 }
 
-// blockedBy is what speaks against giving the upstream more traffic now, empty
-// if nothing does. At share 0 a probe that is due does not: only the first
-// step can bring the request that it waits for.
-func (g *Gateway) blockedBy(name string) string {
-	share := g.traffic.Share(name)
-	for _, b := range g.breakers.Snapshot() {
-		if b.Bucket.Upstream != name || b.State == "closed" || share == 0 && b.ProbeDue {
-			continue
-		}
-		why := fmt.Sprintf("breaker %s is %s", b.Bucket.Capability, b.State)
-		switch {
-		case b.State == "open" && b.ProbeDue:
-			why += ", its probe waits for traffic"
-		case b.State == "open":
-			why += fmt.Sprintf(", next probe in %s", time.Until(b.NextProbeAt).Round(time.Second))
-		}
-		return why
-	}
-	return ""
-}
-
-func (c *control) SetBreaker(_ context.Context, who operator.Actor, bucket string, cmd api.Command) (api.Result, error) {
+func (c *control) SetBreaker(ctx context.Context, who operator.Actor, bucket string, cmd api.Command) (api.Result, error) {
 	g := (*Gateway)(c)
 	b, _ := decision.ParseBucket(bucket)
 	if g.setup.Load().upstreams[b.Upstream] == nil {
@@ -126,10 +150,15 @@ func (c *control) SetBreaker(_ context.Context, who operator.Actor, bucket strin
 	if cmd.Action == "auto" {
 		message = fmt.Sprintf("%s: breaker decides by itself again", b)
 	}
+	var o *override
+	if cmd.Action != "auto" {
+		o = &override{Action: cmd.Action, Until: time.Now().Add(lasts), By: who.Name, Why: cmd.Reason}
+	}
+	message = g.keepOverride(ctx, b.String(), o, message)
 	return api.Result{Message: message, Upstream: g.upstreamState(b.Upstream)}, nil
 }
 
-func (c *control) Passthrough(_ context.Context, who operator.Actor, cmd api.Command) (api.Result, error) {
+func (c *control) Passthrough(ctx context.Context, who operator.Actor, cmd api.Command) (api.Result, error) {
 	g := (*Gateway)(c)
 	if cmd.Action == "off" {
 		was := g.router.Passthrough()
@@ -138,7 +167,8 @@ func (c *control) Passthrough(_ context.Context, who operator.Actor, cmd api.Com
 			return api.Result{Message: "passthrough is off already"}, nil
 		}
 		g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: who.Name, Why: cmd.Reason})
-		return api.Result{Message: "passthrough is off: share and breakers decide again"}, nil
+		message := g.keepOverride(ctx, passthroughKey, nil, "passthrough is off: share and breakers decide again")
+		return api.Result{Message: message}, nil
 	}
 	known := g.setup.Load().upstreams
 	for _, name := range cmd.Order {
@@ -156,7 +186,9 @@ func (c *control) Passthrough(_ context.Context, who operator.Actor, cmd api.Com
 		Kind: decision.KindPassthrough, From: "off", To: "on", By: who.Name, Why: cmd.Reason,
 		Detail: fmt.Sprintf("order %v for %s", cmd.Order, spoken(lasts)),
 	})
-	return api.Result{Message: fmt.Sprintf("passthrough is on until %s, order %v: share and breakers are ignored", p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)}, nil
+	message := fmt.Sprintf("passthrough is on until %s, order %v: share and breakers are ignored", p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)
+	message = g.keepOverride(ctx, passthroughKey, &override{Action: "passthrough", Order: p.Order, Until: p.Until, By: p.By, Why: p.Why}, message)
+	return api.Result{Message: message}, nil
 }
 
 // passthrough begins p and tells its end, unless something else ends it first.

@@ -20,9 +20,15 @@ import (
 	"failback/gateway/breaker"
 	"failback/gateway/config"
 	"failback/gateway/decision"
+	"failback/gateway/health"
+	"failback/gateway/health/dependency"
+	"failback/gateway/health/probe"
+	"failback/gateway/jobs"
+	"failback/gateway/notify"
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
 	"failback/gateway/router"
+	"failback/gateway/store"
 	"failback/gateway/telemetry"
 	"failback/gateway/traffic"
 	"failback/gateway/upstream"
@@ -82,6 +88,19 @@ type Gateway struct {
 	lines    *telemetry.Log // feeds keeper; nil: it wants none
 	certs    *certificates  // nil without tls
 	opCerts  *certificates
+
+	store     *store.Store
+	shares    *shareStorage
+	evidence  *evidenceStore
+	overrides *overrides
+
+	faults       *health.Detector
+	prober       *probe.Prober
+	dependencies *dependency.Runner
+	serverCerts  *dependency.Runner // the certificates of the upstreams
+	notify       *notify.Notifier
+	jobs         jobs.Board
+	pinger       *jobs.Pinger
 
 	memory   memory
 	inflight atomic.Int64
@@ -154,9 +173,16 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	if err := g.startKeeper(cfg); err != nil {
 		return err
 	}
+	if err := g.openStore(ctx, cfg); err != nil {
+		return err
+	}
 	if err := g.openRooms(cfg); err != nil {
 		return err
 	}
+	if g.evidence != nil {
+		g.evidence.restore(ctx, g.setup.Load(), g.alarm)
+	}
+	g.restoreOverrides(ctx)
 	// The port is taken before anybody can be told that the gateway runs.
 	serve, err := g.listenClients(cfg)
 	if err != nil {
@@ -178,6 +204,8 @@ func (g *Gateway) Start(ctx context.Context) (err error) {
 	g.running.Go(serve)
 	g.run(g.breakers.Run)
 	g.run(g.watch)
+	g.startCare()
+	g.startStore()
 	if g.keeper != nil {
 		g.run(g.keeper.Run)
 	}
@@ -208,16 +236,19 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
 	g.breakers = breaker.New(g.event)
 	g.book = upstream.NewBook(g.event)
-	if g.traffic, err = traffic.Open(g.ctx, traffic.NewFile(filepath.Join(cfg.DataDir, "traffic.json")), g.event); err != nil {
+	if g.traffic, err = traffic.Open(g.ctx, g.shareStore(), g.event); err != nil {
 		return err
 	}
 	g.onStop(g.traffic.Close)
+	g.openCare(cfg)
 	g.router = &router.Router{
 		Breakers: g.breakers,
 		Traffic:  g.traffic,
 		Book:     g.book,
 		Budget:   router.NewRetryBudget(cfg.Retry.Budget.Ratio, cfg.Retry.Budget.Burst),
 		Bindings: router.NewBindings(),
+		Faults:   g.faults,
+		Observe:  g.observe,
 		Alarm:    g.alarm,
 		Life:     g.ctx,
 	}
@@ -239,15 +270,13 @@ func (g *Gateway) install(s *setup) {
 	}
 	g.traffic.Configure(stepsOf(s.cfg))
 	g.traffic.Ensure(primaryOf)
-	for name := range primaryOf {
-		g.breakers.SetReduced(name, g.traffic.Share(name) < traffic.Full)
-	}
 	g.router.Budget.Configure(s.plan.BudgetRatio, s.plan.BudgetBurst)
 	g.memory.limit.Store(s.cfg.MaxBufferedBytes)
 	t := topology(s)
 	g.metrics.Reset(t)
 	g.live.Reset(t)
 	g.setup.Store(s)
+	g.careFor(s)
 	for name, k := range g.kept {
 		if s.upstreams[name] == nil {
 			g.breakers.Remove(name)
@@ -442,6 +471,7 @@ func (g *Gateway) event(e decision.Event) {
 	if g.operator != nil {
 		g.operator.Event(e)
 	}
+	g.follow(e)
 }
 
 // recordDecision shows the end of one request everywhere it is shown.
@@ -452,6 +482,7 @@ func (g *Gateway) recordDecision(d *decision.Decision) {
 	}
 	g.metrics.Decision(d)
 	g.live.Decision(d)
+	g.gather(d)
 	g.operator.Decision(d)
 }
 

@@ -11,6 +11,10 @@ func (g *Gateway) gauges() telemetry.Gauges {
 		out.Shares = append(out.Shares, telemetry.ShareGauge{
 			Provider: u.Name, Region: u.Region, Share: g.traffic.Share(u.Name),
 		})
+		out.Health = append(out.Health, telemetry.HealthGauge{Provider: u.Name, Region: u.Region, State: v.healthOf(u.Name)})
+	}
+	for _, j := range g.jobs.Snapshot() {
+		out.Jobs = append(out.Jobs, telemetry.JobGauge{Job: j.Name, LastSuccess: j.LastSuccess})
 	}
 	for _, b := range v.buckets {
 		out.Breakers = append(out.Breakers, telemetry.BreakerGauge{

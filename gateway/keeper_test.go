@@ -159,7 +159,7 @@ models: {m: {candidates: [{upstream: a, weight: 1}]}}
 	if s.Limit == nil || s.Limit.FallbackRatio != 0.02 {
 		t.Errorf("limit %+v", s.Limit)
 	}
-	steps := []api.FailbackStep{{Share: 5, ObserveSeconds: 180}, {Share: 25}, {Share: 75}, {Share: 100}}
+	steps := []api.FailbackStep{{Share: 5, ObserveSeconds: 180}, {Share: 100}}
 	if !slices.Equal(s.Failback.Steps, steps) {
 		t.Errorf("steps %+v, want %+v", s.Failback.Steps, steps)
 	}

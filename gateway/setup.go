@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,8 @@ type setup struct {
 
 	plan       *router.Plan
 	upstreams  map[string]*router.Upstream
-	modelNames []string // in file order
+	watched    map[string]*watched // by upstream
+	modelNames []string            // in file order
 	keys       clientKeys
 	tasks      map[string]policy.Task
 	unnamed    policy.Task
@@ -42,6 +44,12 @@ func (s *setup) task(name string) policy.Task {
 	return s.other
 }
 
+// config is the configuration of the upstream of that name, which there must be.
+func (s *setup) config(upstream string) *config.Upstream {
+	i := slices.IndexFunc(s.cfg.Upstreams, func(u config.Upstream) bool { return u.Name == upstream })
+	return &s.cfg.Upstreams[i]
+}
+
 // inflightShare is the part of max_inflight that one upstream may hold while
 // another admits.
 const inflightShare = 4
@@ -57,6 +65,7 @@ func (g *Gateway) setupFrom(cfg *config.Config) *setup {
 		cfg:             cfg,
 		loadedAt:        time.Now(),
 		upstreams:       make(map[string]*router.Upstream, len(cfg.Upstreams)),
+		watched:         make(map[string]*watched, len(cfg.Upstreams)),
 		keys:            newClientKeys(cfg.Keys, cfg.AllowAnonymous),
 		tasks:           make(map[string]policy.Task, len(cfg.Tasks)),
 		maxInflight:     int64(cfg.MaxInflight),
@@ -64,6 +73,7 @@ func (g *Gateway) setupFrom(cfg *config.Config) *setup {
 	}
 	for _, u := range cfg.Upstreams {
 		s.upstreams[u.Name] = g.upstream(u)
+		s.watched[u.Name] = &g.kept[u.Name].watched
 		g.breakers.Configure(u.Name, u.Region, capabilitiesOf(cfg, u.Name), breakerSettings(u))
 	}
 	for _, t := range cfg.Tasks {
@@ -167,6 +177,7 @@ type keptUpstream struct {
 	client   *upstream.Upstream
 	inflight atomic.Int64
 	spare    atomic.Bool
+	watched  watched
 }
 
 // capabilitiesOf is what any candidate of the upstream may serve: a bucket

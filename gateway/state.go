@@ -7,6 +7,7 @@ import (
 
 	"failback/gateway/breaker"
 	"failback/gateway/decision"
+	"failback/gateway/health/probe"
 	"failback/gateway/operator/api"
 	"failback/gateway/policy"
 	"failback/gateway/router"
@@ -73,6 +74,7 @@ func (c *control) State(api.You) api.State {
 	unnamed := v.task(s.unnamed)
 	unnamed.UserSees = s.cfg.DefaultTask.UserSees
 	state.Tasks = append(state.Tasks, unnamed, v.task(s.other))
+	v.fillCare(&state)
 	return state
 }
 
@@ -103,6 +105,7 @@ type view struct {
 	setup   *setup
 	live    telemetry.LiveSnapshot
 	buckets []breaker.Snapshot
+	probing []probe.Status // see probes
 }
 
 func (g *Gateway) view() *view {
@@ -136,13 +139,13 @@ func (v *view) upstream(name string) api.Upstream {
 		Live:      live.Live, RPS: live.RPS, OwnRPS: live.OwnRPS,
 		ErrorRatio: live.ErrorRatio, FirstOutputP95: live.FirstOutputP95,
 		InFlight: int(up.Inflight.Load()),
-		NextStep: api.NextStep{Share: share.Next()},
+		NextStep: api.NextStep{Share: v.setup.nextStep(share)},
 	}
 	if len(u.PrimaryOf) == 0 {
 		u.Live = api.Number{State: api.StateNone, At: v.now}
 	}
 	if u.NextStep.Share != 0 {
-		u.NextStep.BlockedBy = v.g.blockedBy(name)
+		u.NextStep.BlockedBy = v.blockedBy(name)
 	}
 	if share.Undo != nil && v.now.Before(share.Undo.Until) {
 		u.Undo = &api.Undo{Share: share.Undo.Share, By: share.Undo.By, Until: share.Undo.Until}
@@ -156,6 +159,7 @@ func (v *view) upstream(name string) api.Upstream {
 		u.Credential, u.CredentialUntil = string(class), until
 	}
 	u.Stranded, u.Elsewhere = v.withoutIt(name)
+	v.fillHealth(&u, share)
 	return u
 }
 
@@ -269,6 +273,9 @@ func (v *view) closedFor(c *router.Candidate, terms policy.Terms) decision.Reaso
 	if v.g.traffic.Share(c.Upstream.Name) == 0 {
 		return decision.UpstreamDegraded
 	}
+	if v.g.faults.Active().Covers(c.Upstream.Name) {
+		return decision.SharedFault
+	}
 	if class, _ := c.Upstream.Client.Cooling(); class != "" {
 		return decision.ReasonOf(class)
 	}
@@ -280,6 +287,10 @@ func topology(s *setup) telemetry.Topology {
 	t := telemetry.Topology{DefaultTaskStays: s.unnamed.Fallback == policy.Never}
 	for _, tr := range breaker.Transitions {
 		t.Transitions = append(t.Transitions, telemetry.Transition(tr))
+	}
+	t.HealthTransitions = healthTransitions()
+	for _, step := range s.cfg.Failback.Steps {
+		t.Shares = append(t.Shares, step.Share)
 	}
 	for _, u := range s.cfg.Upstreams {
 		t.Upstreams = append(t.Upstreams, telemetry.TopologyUpstream{

@@ -26,7 +26,8 @@ const (
 // fields are the fields of a Command that mean something to an action. Any
 // other is refused: whoever sent it believes that it does something.
 var fields = map[string][]string{
-	actionShare:       {"share", "undo", "revision", "reason", "override"},
+	actionShare:       {"share", "undo", "action", "revision", "reason", "override"},
+	actionState:       {"state", "revision", "reason", "override"},
 	actionBreaker:     {"action", "for", "reason"},
 	actionPassthrough: {"action", "for", "order", "reason"},
 	actionReload:      {"reason"},
@@ -111,6 +112,8 @@ func check(c *api.Command, action, target string) *api.Error {
 	switch action {
 	case actionShare:
 		return checkShare(c)
+	case actionState:
+		return checkState(c)
 	case actionBreaker:
 		if _, ok := decision.ParseBucket(target); !ok {
 			e := invalid("%q is no bucket", target)
@@ -135,6 +138,8 @@ func check(c *api.Command, action, target string) *api.Error {
 
 func checkShare(c *api.Command) *api.Error {
 	switch {
+	case c.Action != "":
+		return checkPlan(c)
 	case c.Undo && c.Share != nil:
 		return invalid("undo puts back the former share: it takes no share")
 	case c.Undo && c.Override:
@@ -143,6 +148,33 @@ func checkShare(c *api.Command) *api.Error {
 		return invalid("share or undo is missing")
 	case c.Share != nil && (*c.Share < 0 || *c.Share > 100):
 		return invalid("share %d is not a percentage", *c.Share)
+	case c.Override && strings.TrimSpace(c.Reason) == "":
+		return invalid("an override needs a reason")
+	}
+	return nil
+}
+
+// checkPlan tests a command about the plan of steps as a whole.
+func checkPlan(c *api.Command) *api.Error {
+	switch {
+	case c.Action != api.ActionPlan && c.Action != api.ActionManual:
+		return invalid("action %q is not %s or %s", cutText(c.Action, 64), api.ActionPlan, api.ActionManual)
+	case c.Share != nil || c.Undo || c.Override:
+		return invalid("%s is about all steps: it takes no share, undo or override", c.Action)
+	case c.Action == api.ActionPlan && c.Revision == nil:
+		return invalid("approving a plan needs the revision it is based on")
+	}
+	return nil
+}
+
+func checkState(c *api.Command) *api.Error {
+	switch {
+	case c.State == api.Degraded && c.Override:
+		return invalid("nothing objects to degrading: it takes no override")
+	case c.State != api.Degraded && c.State != api.Recovering:
+		e := invalid("state %q is not %s or %s", cutText(c.State, 64), api.Degraded, api.Recovering)
+		e.Hint = "healthy and suspect are measured, nobody sets them"
+		return e
 	case c.Override && strings.TrimSpace(c.Reason) == "":
 		return invalid("an override needs a reason")
 	}

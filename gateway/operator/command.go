@@ -15,6 +15,7 @@ import (
 // The actions of the audit and of operator_command events.
 const (
 	actionShare       = "share"
+	actionState       = "state"
 	actionBreaker     = "breaker"
 	actionPassthrough = "passthrough"
 	actionReload      = "reload"
@@ -61,8 +62,7 @@ func targetOf(r *http.Request) string { return r.PathValue("upstream") + r.PathV
 func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.Command) (*api.Result, *api.Error) {
 	now := s.current(id, e)
 	e.From = now.value
-	lowering := e.Action == actionShare && !c.Undo && (*c.Share == 0 || now.known && *c.Share <= now.share)
-	if !lowering {
+	if !lowers(e.Action, c, now) {
 		e.Phase = api.PhaseAsked
 		if err := s.audit.append(e, auditWait); err != nil {
 			refused := &api.Error{
@@ -94,6 +94,17 @@ func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.C
 	return &res, nil
 }
 
+// lowers reports whether c certainly takes traffic away from its upstream.
+func lowers(action string, c api.Command, now current) bool {
+	switch action {
+	case actionShare:
+		return c.Share != nil && (*c.Share == 0 || now.known && *c.Share <= now.share)
+	case actionState:
+		return c.State == api.Degraded
+	}
+	return false
+}
+
 // do hands the command to the gateway. A panic in there becomes an error, so
 // that the audit has its result.
 func (s *Server) do(ctx context.Context, who Actor, e api.AuditEntry, c api.Command) (res api.Result, err error) {
@@ -106,6 +117,8 @@ func (s *Server) do(ctx context.Context, who Actor, e api.AuditEntry, c api.Comm
 	switch e.Action {
 	case actionShare:
 		res, err = s.o.Control.SetShare(ctx, who, e.Target, c)
+	case actionState:
+		res, err = s.o.Control.SetState(ctx, who, e.Target, c)
 	case actionBreaker:
 		res, err = s.o.Control.SetBreaker(ctx, who, e.Target, c)
 	case actionPassthrough:
@@ -131,7 +144,10 @@ func (s *Server) finish(e api.AuditEntry, res *api.Result, refused *api.Error) e
 		e.Result, e.Status, e.Message = api.ResultOK, http.StatusOK, res.Message
 		if res.Upstream != nil {
 			e.NewRevision = res.Upstream.Revision
-			if e.Action == actionShare {
+			switch {
+			case e.Action == actionState:
+				e.To = res.Upstream.Health
+			case e.Action == actionShare && e.To != api.ActionPlan && e.To != api.ActionManual:
 				e.To = strconv.Itoa(res.Upstream.Share)
 			}
 		}
@@ -193,6 +209,12 @@ func (s *Server) current(id identity, e api.AuditEntry) (c current) {
 				return current{value: strconv.Itoa(u.Share), share: u.Share, known: true}
 			}
 		}
+	case actionState:
+		for i := range st.Upstreams {
+			if u := &st.Upstreams[i]; u.Name == e.Target {
+				return current{value: u.Health}
+			}
+		}
 	case actionBreaker:
 		for i := range st.Upstreams {
 			for _, b := range st.Upstreams[i].Breakers {
@@ -246,6 +268,8 @@ func describe(e *api.AuditEntry, c api.Command) {
 		e.To = "undo"
 	case c.Share != nil:
 		e.To = strconv.Itoa(*c.Share)
+	case c.State != "":
+		e.To = cutText(c.State, maxNameLength)
 	default:
 		e.To = cutText(c.Action, maxNameLength)
 	}

@@ -78,7 +78,7 @@ func TestNamesInPaths(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	ts := start(t, nil)
-	share, breaker, pass, reload := "upstreams/a/share", "breakers/a:text", "passthrough", "reload"
+	share, state, breaker, pass, reload := "upstreams/a/share", "upstreams/a/state", "breakers/a:text", "passthrough", "reload"
 	for _, tc := range []struct{ path, body, says string }{
 		{share, ``, "share or undo is missing"},
 		{share, `{}`, "share or undo is missing"},
@@ -102,6 +102,15 @@ func TestMalformedCommands(t *testing.T) {
 		{share, `{"share":5,"revision":-1}`, "revision: a number -1 does not fit"},
 		{share, `{"share":5,"reason":"` + strings.Repeat("x", 1001) + `"}`, "over 1000 bytes"},
 		{share + "?share=5", `{"share":0}`, "no parameters"},
+		{share, `{"action":"go"}`, "not plan or manual"},
+		{share, `{"action":"plan"}`, "needs the revision"},
+		{share, `{"action":"plan","revision":1,"share":5}`, "takes no share"},
+		{share, `{"action":"manual","override":true,"reason":"x"}`, "takes no share, undo or override"},
+		{state, `{}`, "not degraded or recovering"},
+		{state, `{"state":"healthy"}`, "healthy and suspect are measured"},
+		{state, `{"state":"recovering","override":true}`, "needs a reason"},
+		{state, `{"state":"degraded","override":true,"reason":"x"}`, "takes no override"},
+		{state, `{"state":"degraded","share":0}`, "means nothing"},
 		{"upstreams/" + strings.Repeat("x", 257) + "/share", `{"share":0}`, "over 256 bytes"},
 		{"breakers/a", `{"action":"open"}`, "no bucket"},
 		{"breakers/a:none", `{"action":"open"}`, "no bucket"},
@@ -171,6 +180,21 @@ func TestAuditOfEveryResult(t *testing.T) {
 			[]string{"refused vic  0 refused forbidden 0"}},
 		{"nobody", func() error { _, err := nobody.SetShare(ctx, "a", up(0, 9)); return err }, 401,
 			[]string{"refused unknown   refused unauthorized 0"}},
+		{"plan", func() error {
+			_, err := ana.SetShare(ctx, "a", api.Command{Action: api.ActionPlan, Revision: new(uint64(9)), Reason: "probe ok"})
+			return err
+		}, 200,
+			[]string{"asked", "done ana 25 plan ok  9"}},
+		{"degrade", func() error {
+			_, err := ana.SetState(ctx, "a", api.Command{State: api.Degraded, Reason: "x"})
+			return err
+		}, 200,
+			[]string{"done ana healthy degraded ok  9"}},
+		{"recover", func() error {
+			_, err := ana.SetState(ctx, "a", api.Command{State: api.Recovering, Revision: new(uint64(9))})
+			return err
+		}, 409,
+			[]string{"asked", "done ana degraded recovering refused blocked 0"}},
 		{"undo", func() error { _, err := ana.SetShare(ctx, "a", api.Command{Undo: true}); return err }, 200,
 			[]string{"asked", "done ana 25 100 ok  10"}},
 		{"breaker", func() error { _, err := ana.SetBreaker(ctx, "a:text", api.Command{Action: "open"}); return err }, 200,

@@ -17,9 +17,11 @@ type Control interface {
 	// State describes the gateway. The server fills in APIVersion, You,
 	// Sessions, LastWrite, Audit, and At if zero.
 	State(who api.You) api.State
-	// SetShare: exactly one of c.Share (0 to 100) and c.Undo is set. Override
-	// comes with a Reason.
+	// SetShare: exactly one of c.Share (0 to 100), c.Undo and c.Action, which is
+	// api.ActionPlan or api.ActionManual, is set. Override comes with a Reason.
 	SetShare(ctx context.Context, who Actor, upstream string, c api.Command) (api.Result, error)
+	// SetState: c.State is degraded or recovering. Override comes with a Reason.
+	SetState(ctx context.Context, who Actor, upstream string, c api.Command) (api.Result, error)
 	// SetBreaker: bucket is a well-formed decision.Bucket, c.Action is open,
 	// close or auto, c.For is a valid duration (1h if none was given) unless
 	// Action is auto.

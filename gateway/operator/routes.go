@@ -41,6 +41,7 @@ func table() []route {
 		{"GET", api.LokiPath + "/api/v1/tail", api.RoleViewer, "", kept(api.LokiPath, (*Server).follow)},
 		{"POST", api.LokiPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.LokiPath, (*Server).answerFrom)},
 		{"POST", apiPrefix + "upstreams/{upstream}/share", api.RoleOperator, actionShare, nil},
+		{"POST", apiPrefix + "upstreams/{upstream}/state", api.RoleOperator, actionState, nil},
 		{"POST", apiPrefix + "breakers/{bucket}", api.RoleOperator, actionBreaker, nil},
 		{"POST", apiPrefix + "passthrough", api.RoleOperator, actionPassthrough, nil},
 		{"POST", apiPrefix + "reload", api.RoleOperator, actionReload, nil},

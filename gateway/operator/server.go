@@ -149,6 +149,9 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// KeepAuditIn has the audit kept in a: see Options.Audit. It is for before Start.
+func (s *Server) KeepAuditIn(a AuditStore) { s.o.Audit = a }
+
 // Claim takes the socket, so that no other gateway uses this data_dir, without
 // serving on it yet: whoever connects waits for Start. After Stop, and after all
 // else that writes there has ended, the caller releases it. Without Claim, Start

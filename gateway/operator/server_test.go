@@ -30,14 +30,17 @@ type fakeControl struct {
 	share    int
 	revision uint64
 	by       string
+	health   string
 	calls    []string
 }
 
-func newFakeControl() *fakeControl { return &fakeControl{share: 25, revision: 7} }
+func newFakeControl() *fakeControl {
+	return &fakeControl{share: 25, revision: 7, health: api.Healthy}
+}
 
 func (f *fakeControl) upstream() api.Upstream {
 	return api.Upstream{
-		Name: "a", Share: f.share, Revision: f.revision, StateBy: f.by,
+		Name: "a", Share: f.share, Revision: f.revision, StateBy: f.by, Health: f.health,
 		Breakers: []api.Breaker{{Bucket: "a:text", Capability: "text", State: "closed"}},
 	}
 }
@@ -77,6 +80,8 @@ func (f *fakeControl) SetShare(ctx context.Context, who Actor, upstream string, 
 	switch {
 	case c.Undo:
 		c.Share = new(100)
+	case c.Action != "":
+		return api.Result{Message: c.Action, Upstream: &up}, nil
 	case *c.Share > f.share && c.Revision == nil:
 		return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: "a revision is needed"}
 	case *c.Share > f.share && *c.Revision != f.revision:
@@ -88,6 +93,19 @@ func (f *fakeControl) SetShare(ctx context.Context, who Actor, upstream string, 
 	f.revision++
 	up = f.upstream()
 	return api.Result{Message: fmt.Sprintf("share %d", f.share), Upstream: &up}, nil
+}
+
+func (f *fakeControl) SetState(_ context.Context, who Actor, upstream string, c api.Command) (api.Result, error) {
+	f.called("state %s %s by %s", upstream, c.State, who.Name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.State == api.Recovering && !c.Override {
+		up := f.upstream()
+		return api.Result{}, &api.Error{Code: api.CodeBlocked, Message: "its probes fail", Upstream: &up}
+	}
+	f.health = c.State
+	up := f.upstream()
+	return api.Result{Message: c.State, Upstream: &up}, nil
 }
 
 func (f *fakeControl) SetBreaker(_ context.Context, who Actor, bucket string, c api.Command) (api.Result, error) {

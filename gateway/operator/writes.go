@@ -55,7 +55,7 @@ func splitTarget(action, target string) (provider, capability string) {
 			return target[:i], target[i+1:]
 		}
 	}
-	if action == actionShare || action == actionBreaker {
+	if action == actionShare || action == actionState || action == actionBreaker {
 		return target, ""
 	}
 	return "", ""

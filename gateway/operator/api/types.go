@@ -578,8 +578,8 @@ type Decisions struct {
 // Command is the body of every POST. Fields that do not apply are left out.
 type Command struct {
 	Share  *int   `json:"share,omitempty"`
-	State  string `json:"state,omitempty"`
-	Action string `json:"action,omitempty"` // breaker: open, close, auto; passthrough: on, off
+	State  string `json:"state,omitempty"`  // degraded or recovering
+	Action string `json:"action,omitempty"` // share: plan, manual; breaker: open, close, auto; passthrough: on, off
 	// For is how long it lasts, as a Go duration ("1h").
 	For   string   `json:"for,omitempty"`
 	Order []string `json:"order,omitempty"` // passthrough
@@ -640,6 +640,13 @@ const (
 	CodeNotFound      = "not_found"
 	CodeInvalid       = "invalid"
 	CodeFailed        = "failed"
+)
+
+// What a Command about all steps of an upstream asks for: to approve them once,
+// so that passing takes the next one, or to take that back.
+const (
+	ActionPlan   = "plan"
+	ActionManual = "manual"
 )
 
 // The roles of You.

@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"context"
+	"crypto/x509"
+	"net/url"
+	"slices"
+	"time"
+
+	"failback/gateway/config"
+	"failback/gateway/health"
+	"failback/gateway/health/dependency"
+	"failback/gateway/health/probe"
+	"failback/gateway/jobs"
+	"failback/gateway/notify"
+)
+
+// openCare makes what watches over the upstreams and tells people of them. None
+// of it is on a request's way but the detector of shared faults.
+func (g *Gateway) openCare(cfg *config.Config) {
+	g.faults = health.NewDetector(g.event)
+	g.prober = probe.New(probe.Options{Attempt: g.attemptProbe, OnResult: g.probed})
+	var roots *x509.CertPool
+	if g.o.UpstreamTLS != nil {
+		roots = g.o.UpstreamTLS.RootCAs
+	}
+	g.dependencies = dependency.New(dependency.Options{
+		Dial: g.o.DialContext, Margin: func() time.Duration { return g.setup.Load().cfg.Health.ExpiryMargin },
+		OnResult: g.checked,
+	})
+	g.serverCerts = dependency.New(dependency.Options{Dial: g.o.DialContext, Roots: roots})
+	g.notify = notify.New(notify.Options{
+		URL: webhook(cfg), Environment: cfg.Environment, Instance: g.instance, OnEvent: g.event,
+	})
+	g.pinger = jobs.NewPinger(jobs.PingOptions{Board: &g.jobs, URL: ping(cfg)})
+}
+
+// startCare runs what openCare made, until the gateway ends.
+func (g *Gateway) startCare() {
+	g.run(g.prober.Run)
+	g.run(g.dependencies.Run)
+	g.run(g.serverCerts.Run)
+	g.run(g.notify.Run)
+	g.run(g.pinger.Run)
+	g.run(g.judge)
+}
+
+// careFor has everything that watches know the upstreams of s.
+func (g *Gateway) careFor(s *setup) {
+	members := make([]health.Member, 0, len(s.cfg.Upstreams))
+	var certificates []dependency.Check
+	for _, u := range s.cfg.Upstreams {
+		m := health.Member{Upstream: u.Name, Cloud: u.FaultDomains["cloud"], Host: u.BaseURL.Hostname()}
+		for kind, value := range u.FaultDomains {
+			m.Domains = append(m.Domains, kind+"/"+value)
+		}
+		members = append(members, m)
+		if c, ok := dependency.CertificateOf(u.Name, u.BaseURL); ok {
+			certificates = append(certificates, c)
+		}
+	}
+	g.faults.Configure(members, s.cfg.Breaker.Cooldown, time.Now())
+	g.prober.Configure(g.probeTargets(s))
+	checks := dependencyChecks(s.cfg)
+	for _, r := range g.dependencies.Snapshot() {
+		if !slices.ContainsFunc(checks, func(c dependency.Check) bool { return c.Name == r.Name }) {
+			g.faults.Dependency(r.Name, r.Domain, false, "no longer configured", time.Now())
+		}
+	}
+	g.dependencies.Configure(checks)
+	g.serverCerts.Configure(certificates)
+	g.notify.Configure(webhook(s.cfg), s.cfg.Environment)
+	g.pinger.Configure(ping(s.cfg))
+	for _, u := range s.cfg.Upstreams {
+		g.conform(s, u.Name)
+	}
+}
+
+// probed takes the end of one probe.
+func (g *Gateway) probed(r probe.Result) {
+	g.faults.Observe(r.Target.Upstream, r.Outcome, time.Now())
+	if w := g.setup.Load().watched[r.Target.Upstream]; w != nil && r.Verdict() != probe.Unknown {
+		w.evidence.Probe(r.Target.Model+":"+string(r.Target.Capability), r.Verdict() == probe.Passed)
+	}
+}
+
+// checked takes the result of a check of a shared dependency.
+func (g *Gateway) checked(r dependency.Result) {
+	if r.State != dependency.Unknown {
+		g.faults.Dependency(r.Name, r.Domain, r.State == dependency.Failed, r.Detail, time.Now())
+	}
+}
+
+func webhook(cfg *config.Config) *url.URL {
+	if cfg.Notify == nil {
+		return nil
+	}
+	return cfg.Notify.Webhook
+}
+
+func ping(cfg *config.Config) *url.URL {
+	if cfg.Jobs == nil {
+		return nil
+	}
+	return cfg.Jobs.Ping
+}
+
+func dependencyChecks(cfg *config.Config) []dependency.Check {
+	var checks []dependency.Check
+	for _, d := range cfg.SharedDependencies {
+		c := dependency.Check{Name: d.Name, Domain: d.Domain, Every: d.Every, MaxAge: d.MaxAge}
+		switch {
+		case d.DNS != "":
+			c.Kind, c.Target = dependency.DNS, d.DNS
+		case d.TCP != "":
+			c.Kind, c.Target = dependency.TCP, d.TCP
+		case d.TLS != "":
+			c.Kind, c.Target = dependency.TLS, d.TLS
+		case d.HTTP != nil:
+			c.Kind, c.Target = dependency.HTTP, d.HTTP.String()
+		default:
+			c.Kind, c.Target = dependency.File, d.File
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// beat runs f with a heartbeat on the board: what f calls after each round.
+func (g *Gateway) beat(name string, every time.Duration, f func(ctx context.Context, beat func(error)) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		job := g.jobs.Register(name, every)
+		return f(ctx, job.Ran)
+	}
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"failback/gateway/config"
+	"failback/gateway/operator/api"
+	"failback/gateway/store"
+	"failback/gateway/traffic"
+)
+
+// openStore opens what must survive: shares, evidence, overrides and the audit.
+// The data directory is this gateway's already.
+func (g *Gateway) openStore(ctx context.Context, cfg *config.Config) error {
+	o := store.Options{
+		Dir: filepath.Join(cfg.DataDir, "store"), Log: g.o.Log, OnState: g.storeState,
+	}
+	if cfg.Store != nil {
+		o.URL = cfg.Store.NATS.String()
+	}
+	s, err := store.Open(ctx, o)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	g.store = s
+	g.onStop(s.Close)
+	if g.shares, err = newShareStorage(s); err != nil {
+		return err
+	}
+	// Only the table's writes ask for it, and it is there by then.
+	g.shares.merge = func(records map[string]traffic.Record) { g.traffic.Merge(records) }
+	if err := importShares(ctx, filepath.Join(cfg.DataDir, "traffic.json"), g.shares); err != nil {
+		return err
+	}
+	if g.evidence, err = newEvidenceStore(s, g.instance); err != nil {
+		return err
+	}
+	if g.overrides, err = newOverrides(s); err != nil {
+		return err
+	}
+	audit, err := newStoredAudit(s)
+	if err != nil {
+		return err
+	}
+	g.operator.KeepAuditIn(audit)
+	return nil
+}
+
+// shareStore is where the share table is kept.
+func (g *Gateway) shareStore() traffic.Storage {
+	if g.shares == nil {
+		return new(traffic.Memory)
+	}
+	return g.shares
+}
+
+// startStore begins what goes on beside the store, until the gateway ends.
+func (g *Gateway) startStore() {
+	if g.store == nil {
+		return
+	}
+	g.run(func(ctx context.Context) error {
+		err := g.shares.follow(ctx, func(err error) { g.alarm("share table: " + err.Error()) })
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+	g.run(g.keepEvidence)
+}
+
+// storeState tells when writing begins and ends to fail.
+func (g *Gateway) storeState(err error) {
+	if err != nil {
+		g.alarm("store: " + err.Error())
+		return
+	}
+	g.o.Log("store: writes again")
+}
+
+// storeStatus is the state of the store.
+func (g *Gateway) storeStatus() api.Store {
+	if g.store == nil {
+		return api.Store{Kind: "memory"}
+	}
+	st := g.store.Status()
+	s := api.Store{Kind: string(st.Kind)}
+	if st.Err != nil {
+		s.Error, s.Since = st.Err.Error(), st.Since
+	}
+	return s
+}
+
+// keepEvery is how much evidence a crash may lose.
+const keepEvery = 10 * time.Second
+
+// keepEvidence writes evidence down over and over, and once more at the end.
+func (g *Gateway) keepEvidence(ctx context.Context) error {
+	job := g.jobs.Register("store", keepEvery)
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+		job.Ran(g.evidence.save(context.WithoutCancel(ctx), g.setup.Load()))
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"failback/gateway/decision"
+	"failback/gateway/health"
+	"failback/gateway/traffic"
+	"failback/gateway/traffic/evidence"
+)
+
+// watched is what is known of how one upstream does, besides its share. It
+// outlives reloads.
+type watched struct {
+	evidence evidence.Collector
+	recent   tally
+
+	// judged is what the last judgement came to; nil before the first.
+	judged atomic.Pointer[judged]
+
+	// machine belongs to whoever judges; waits says for what a person was asked.
+	machine health.Machine
+	waits   string
+
+	mu       sync.Mutex // guards everything that follows
+	openings health.Openings
+	revision uint64 // of the traffic state that evidence follows
+	step     step
+}
+
+// step is what evidence is gathered for.
+type step struct {
+	failback string
+	epoch    string
+	share    int
+}
+
+// opened counts an opening of the breaker of c.
+func (w *watched) opened(c decision.Capability) {
+	w.evidence.Trip()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.openings.Count(c)
+}
+
+func (w *watched) countedOpenings() health.Openings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.openings
+}
+
+// follow begins and ends windows of evidence as s demands. States may arrive
+// out of order: the highest revision counts.
+func (w *watched) follow(s traffic.State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.Revision < w.revision {
+		return
+	}
+	w.revision = s.Revision
+	next := step{failback: s.FailbackID, epoch: s.Epoch, share: s.Share}
+	switch {
+	case next == w.step:
+		return
+	case next.failback == "" || next.epoch != w.step.epoch || next.failback != w.step.failback:
+		w.evidence.End()
+	}
+	w.step = next
+	if next.failback != "" {
+		w.evidence.Begin(next.share)
+	}
+}
+
+// tally counts attempts of the last window, in parts of it.
+type tally struct {
+	mu     sync.Mutex // guards everything that follows
+	window time.Duration
+	began  time.Time
+	last   time.Time // end of the latest attempt
+	part   int64     // that at is now
+	parts  [tallyParts]struct{ ok, failed int }
+}
+
+const tallyParts = 30
+
+// over sets the window. Another one begins empty.
+func (t *tally) over(window time.Duration, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.window != window {
+		t.window, t.began, t.last, t.part = window, now, time.Time{}, 0
+		t.parts = [tallyParts]struct{ ok, failed int }{}
+	}
+}
+
+// add counts the end of one attempt. What neither succeeded nor counts against
+// a bucket says nothing.
+func (t *tally) add(o *decision.Outcome, now time.Time) {
+	ok := o.Class == decision.OK
+	if !ok && o.Class.Blame() != decision.OfBucket {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.advance(now) {
+		return
+	}
+	t.last = now
+	if p := &t.parts[t.part%tallyParts]; ok {
+		p.ok++
+	} else {
+		p.failed++
+	}
+}
+
+// sum returns the counts of the window, and when the latest was.
+func (t *tally) sum(now time.Time) (ok, failed int, last time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.advance(now) {
+		return 0, 0, time.Time{}
+	}
+	for _, p := range t.parts {
+		ok += p.ok
+		failed += p.failed
+	}
+	return ok, failed, t.last
+}
+
+// advance empties what has left the window; false before over was called.
+// Requires mu.
+func (t *tally) advance(now time.Time) bool {
+	if t.window <= 0 {
+		return false
+	}
+	part := int64(now.Sub(t.began) / (t.window / tallyParts))
+	for i := max(t.part+1, part-tallyParts+1); i <= part; i++ {
+		t.parts[i%tallyParts] = struct{ ok, failed int }{}
+	}
+	t.part = max(t.part, part)
+	return true
+}
