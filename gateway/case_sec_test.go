@@ -181,7 +181,7 @@ func TestSEC03(t *testing.T) {
 // SEC-04: who gets an error learns nothing of the providers behind: no hosts,
 // no keys, no account, and nothing of what providers say about us.
 func TestSEC04(t *testing.T) {
-	const account = "org-7f3a balance $0.42"
+	const account = "org-7f3a balance $ZQ0.42"
 	body := func(kind, code string) string {
 		return fmt.Sprintf(`{"type":"error","error":{"type":%q,"code":%q,"message":"%s of key-of-A at http://a.test"}}`, kind, code, account)
 	}
@@ -227,7 +227,7 @@ func TestSEC04(t *testing.T) {
 					if g.status != c.status || !strings.Contains(g.body, "my-request") && g.header.Get("X-Request-Id") != "my-request" {
 						w.Errorf("%d, want %d: %v %s", g.status, c.status, g.header, g.body)
 					}
-					w.hides(g, "org-7f3a", "0.42", "key-of", ".test")
+					w.hides(g, "org-7f3a", "ZQ0.42", "key-of", ".test")
 					if d := w.last(); len(d.Attempts) == 0 || d.Attempts[0].Status == 0 || d.RequestID != "my-request" {
 						w.Errorf("the log does not tell operators: %+v", d)
 					}
@@ -258,7 +258,7 @@ func TestSEC04(t *testing.T) {
 				if errs := g.errorFrames(); g.status != 200 || len(errs) != 1 || w.last().WorkflowStatus != string(decision.Incomplete) {
 					w.Errorf("%d %q %s", g.status, errs, w.last().WorkflowStatus)
 				}
-				w.hides(g, "org-7f3a", "0.42", "key-of", ".test")
+				w.hides(g, "org-7f3a", "ZQ0.42", "key-of", ".test")
 			})
 		})
 	}

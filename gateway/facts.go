@@ -273,7 +273,7 @@ func healthTransitions() []telemetry.Transition {
 	add(health.Healthy, health.Degraded, health.ReasonTwoGroups, health.ReasonOneGroup, health.ReasonOpenings, "operator", "merged")
 	add(health.Healthy, health.Recovering, "operator", "merged")
 	add(health.Degraded, health.Degraded, "operator")
-	add(health.Degraded, health.Recovering, "operator", "override", "auto", "undo", "merged")
+	add(health.Degraded, health.Recovering, "operator", "override", "plan", "auto", "undo", "merged")
 	add(health.Degraded, health.Healthy, "undo", "merged")
 	add(health.Recovering, health.Degraded, "operator", health.ReasonEvidence, "merged")
 	add(health.Recovering, health.Healthy, "recovered", "undo", "merged")

@@ -41,7 +41,7 @@ func TestEvidenceAsks(t *testing.T) {
 			s := recoveringState()
 			s.Upstreams[0].Evidence.Share = 25
 			return s
-		}, ">", true, false, []string{"held at 5% for 6m"}, []string{"served 6m"}},
+		}, ">", true, false, []string{"held at 5% for 6m"}, []string{"window: served 6m"}},
 		{"probes passed", func() api.State { return degradedState(true) }, ">", false, false, []string{"Recover anthropic-us-east-1 in PROD at 5%?", "ok    probe stream of claude-sonnet-4-5: the last 2 passed, 4s ago", "y  recover at 5%"}, []string{"WARN"}},
 		{"probes fail", func() api.State { return degradedState(false) }, ">", true, true, []string{"no    probe text of claude-sonnet-4-5: server_error", "held: its daily cost"}, nil},
 		{"nothing probed", func() api.State {
