@@ -220,10 +220,10 @@ func (d *dialog) command(a *assessment) (cmd api.Command, change string, send fu
 		cmd.State = api.Degraded
 		return cmd, "degraded", sources.Gateway.SetState
 	case toPlan:
-		cmd.Action, cmd.Override = "plan", override
+		cmd.Action, cmd.Override = api.ActionPlan, override
 		return cmd, "plan", sources.Gateway.Plan
 	case toManual:
-		cmd.Action = "manual"
+		cmd.Action = api.ActionManual
 		return cmd, "no plan", sources.Gateway.Plan
 	}
 	if d.restore {

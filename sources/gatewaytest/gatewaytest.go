@@ -285,7 +285,7 @@ func (g *Gateway) done(w http.ResponseWriter, u *api.Upstream, e api.Event, mess
 // plan approves the steps of u or takes that back, which needs no revision.
 func (g *Gateway) plan(w http.ResponseWriter, u *api.Upstream, c api.Command) {
 	e := api.Event{Event: "traffic_step", Action: "plan", Reason: "ended", Why: c.Reason}
-	if c.Action == "plan" {
+	if c.Action == api.ActionPlan {
 		if g.stale(w, u, c) {
 			return
 		}
@@ -297,9 +297,19 @@ func (g *Gateway) plan(w http.ResponseWriter, u *api.Upstream, c api.Command) {
 	g.done(w, u, e, "the plan of "+u.Name+": "+e.Reason)
 }
 
-// setState makes u degraded, whatever the revision.
+// setState makes u degraded, whatever the revision, or gives a degraded one its
+// next step under the rules of share.
 func (g *Gateway) setState(w http.ResponseWriter, u *api.Upstream, c api.Command) {
-	if c.State != api.Degraded {
+	switch {
+	case c.State == api.Recovering && u.Health == api.Degraded:
+		to := u.NextStep.Share
+		g.share(w, u, api.Command{Share: &to, Revision: c.Revision, Reason: c.Reason, Override: c.Override})
+		return
+	case c.State == api.Recovering:
+		now := *u
+		refuse(w, http.StatusConflict, &api.Error{Code: api.CodeBlocked, Message: u.Name + " is " + u.Health + ", not degraded", Upstream: &now})
+		return
+	case c.State != api.Degraded:
 		refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: "no such state"})
 		return
 	}
