@@ -149,20 +149,52 @@ func runDecisions(in *invocation) error {
 
 func runStep(in *invocation) error {
 	cmd := api.Command{Reason: in.reason, Override: in.override, Undo: in.undo}
+	send := (*api.Client).SetShare
 	if in.undo {
 		if err := in.want(1); err != nil {
 			return err
 		}
-	} else {
-		if err := in.want(2); err != nil {
-			return err
+		return in.move(cmd, send)
+	}
+	if err := in.want(2); err != nil {
+		return err
+	}
+	switch word := in.args[1]; word {
+	case api.ActionPlan, api.ActionManual:
+		if in.override {
+			return usagef("%s is about all steps: it takes no --override", word)
 		}
-		share, err := strconv.Atoi(strings.TrimSuffix(in.args[1], "%"))
+		cmd.Action, send = word, (*api.Client).Plan
+	default:
+		share, err := strconv.Atoi(strings.TrimSuffix(word, "%"))
 		if err != nil {
-			return usagef("SHARE: %q is not one of 0, 5, 25, 75, 100", in.args[1])
+			return usagef("SHARE: %q is not one of 0, 5, 25, 75, 100, and not plan or manual", word)
 		}
 		cmd.Share = &share
 	}
+	return in.move(cmd, send)
+}
+
+func runState(in *invocation) error {
+	if err := in.want(2); err != nil {
+		return err
+	}
+	cmd := api.Command{State: in.args[1], Reason: in.reason, Override: in.override}
+	switch {
+	case cmd.State == api.Healthy || cmd.State == api.Suspect:
+		return usagef("%s is measured, nobody sets it; degraded and recovering can be set", cmd.State)
+	case cmd.State != api.Degraded && cmd.State != api.Recovering:
+		return usagef("STATE: %q is not degraded or recovering", cmd.State)
+	case cmd.State == api.Degraded && in.override:
+		return usagef("nothing objects to degrading: it takes no --override")
+	}
+	return in.move(cmd, (*api.Client).SetState)
+}
+
+// move gives a command about the traffic of the upstream that the first
+// argument names. What a refused one waits for is printed too: it says more
+// than that it is refused.
+func (in *invocation) move(cmd api.Command, send func(*api.Client, context.Context, string, api.Command) (*api.Result, error)) error {
 	if in.revision != "" {
 		n, err := strconv.ParseUint(in.revision, 10, 64)
 		if err != nil {
@@ -172,19 +204,11 @@ func runStep(in *invocation) error {
 	}
 	return in.with(func(ctx context.Context, c *api.Client) (any, string, error) {
 		if cmd.Revision == nil && !in.undo {
-			// What a person typing this sees is what is in force now.
-			s, err := c.State(ctx)
-			if err == nil {
-				for i := range s.Upstreams {
-					if s.Upstreams[i].Name == in.args[0] {
-						cmd.Revision = &s.Upstreams[i].Revision
-					}
-				}
-			}
+			cmd.Revision = revisionOf(ctx, c, in.args[0])
 		}
-		r, err := c.SetShare(ctx, in.args[0], cmd)
-		if e, ok := errors.AsType[*api.Error](err); ok && !in.json && e.Code == api.CodeBlocked && e.Upstream != nil {
-			// What it waits for says more than that it is refused.
+		r, err := send(c, ctx, in.args[0], cmd)
+		if e, ok := errors.AsType[*api.Error](err); ok && !in.json && e.Code == api.CodeBlocked && e.Upstream != nil &&
+			(cmd.State == "" || e.Upstream.Health == api.Degraded) {
 			fmt.Fprint(in.err, text.Evidence(e.Upstream, evidenceTime(e.Upstream)))
 		}
 		if err != nil {
@@ -192,6 +216,21 @@ func runStep(in *invocation) error {
 		}
 		return r, text.Result(r), nil
 	})
+}
+
+// revisionOf is the revision in force of an upstream, which is what a person
+// sees who names none; nil if it cannot be had.
+func revisionOf(ctx context.Context, c *api.Client, upstream string) *uint64 {
+	s, err := c.State(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range s.Upstreams {
+		if s.Upstreams[i].Name == upstream {
+			return &s.Upstreams[i].Revision
+		}
+	}
+	return nil
 }
 
 // evidenceTime is the gateway's clock as far as an upstream's state tells it.

@@ -52,6 +52,57 @@ func TestStepSaysEvidence(t *testing.T) {
 	}
 }
 
+// The commands about an upstream's way back: what they send, with the revision
+// in force, and how they end.
+func TestWayBack(t *testing.T) {
+	g := gatewaytest.New(t)
+	g.Set(func(s *api.State) {
+		s.You = api.You{Name: "ana", Role: api.RoleOperator}
+		s.Upstreams = []api.Upstream{
+			{Name: "a", Share: 100, Revision: 3, Health: api.Healthy},
+			{
+				Name: "b", Share: 0, Revision: 8, Health: api.Degraded, NextStep: api.NextStep{Share: 5, BlockedBy: "1 of 2 passed"},
+				Probes: []api.Probe{{Model: "m", Capability: "text", Result: "server_error", Failed: 3, At: time.Now()}},
+			},
+			{Name: "c", Share: 25, Revision: 5, Health: api.Recovering, Evidence: &api.Evidence{Verdict: api.Pass, Share: 25}},
+		}
+	})
+	for _, tt := range []struct {
+		args, out, errs string
+		code            int
+	}{
+		{"state a degraded --reason slow", "a is degraded", "", exitDone},
+		{"state a degraded", "a is degraded", "", exitDone},
+		{"state b recovering", "", "text of m: server_error, 3 failed in a row", exitFailed},
+		{"state b recovering --override --reason sure --revision 7", "", "changed meanwhile", exitFailed},
+		{"state b recovering --override --reason sure", "share 5%", "", exitDone},
+		{"state b recovering --revision x", "", "--revision", exitUsage},
+		{"state b degraded --override --reason no", "", "--override", exitUsage},
+		{"state b healthy", "", "measured", exitUsage},
+		{"state b down", "", "degraded or recovering", exitUsage},
+		{"state b", "", "2 arguments", exitUsage},
+		{"state c recovering", "", "c is recovering, not degraded", exitFailed},
+		{"step c plan", "the plan of c: approved", "", exitDone},
+		{"step c plan --revision 5", "", "changed meanwhile", exitFailed},
+		{"step c manual", "the plan of c: ended", "", exitDone},
+		{"step c plan --override --reason no", "", "--override", exitUsage},
+		{"step c 25.5", "", "plan or manual", exitUsage},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(tt.args), "--connect", g.Target()), &out, &errs)
+		if code != tt.code || !strings.Contains(out.String(), tt.out) || !strings.Contains(errs.String(), tt.errs) || tt.errs == "" && errs.Len() > 0 || tt.out == "" && out.Len() > 0 {
+			t.Errorf("%s: exit %d, %q, %q", tt.args, code, out.String(), errs.String())
+		}
+		if strings.HasPrefix(tt.args, "state c") && strings.Contains(errs.String(), "evidence") {
+			t.Errorf("%s: its evidence is not what it waits for: %s", tt.args, errs.String())
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"state", "c", "recovering", "--json", "--connect", g.Target()}, &out, &errs); code != exitFailed || !strings.Contains(out.String(), `"blocked"`) || errs.Len() > 0 {
+		t.Errorf("JSON: exit %d, %q, %q", code, out.String(), errs.String())
+	}
+}
+
 // status prints what the gateway says of its own work, and as JSON as it comes.
 func TestStatusSaysHealth(t *testing.T) {
 	g := gatewaytest.New(t)

@@ -62,7 +62,8 @@ func init() {
 		{name: "status", about: "what the gateway is doing, once", run: runStatus, flags: clientFlags},
 		{name: "decisions", about: "the latest routing decisions", run: runDecisions, flags: decisionsFlags},
 		{name: "query", args: "[NAME]", about: "ask the decision log: a canned query, or LogQL; without either, lists the canned ones", run: runQuery, flags: runQueryFlags},
-		{name: "step", args: "UPSTREAM SHARE", about: "give an upstream 0, 5, 25, 75 or 100 percent of its own traffic", run: runStep, flags: stepFlags},
+		{name: "step", args: "UPSTREAM SHARE|plan|manual", about: "give an upstream 0, 5, 25, 75 or 100 percent of its own traffic; plan approves all steps once", run: runStep, flags: stepFlags},
+		{name: "state", args: "UPSTREAM degraded|recovering", about: "take all of its own traffic from an upstream, or begin its way back", run: runState, flags: stateFlags},
 		{name: "breaker", args: "UPSTREAM:CAPABILITY open|close|auto", about: "force a breaker for a time, or let it decide again", run: runBreaker, flags: breakerFlags},
 		{name: "passthrough", args: "on|off", about: "break glass: a fixed order that ignores share and breakers", run: runPassthrough, flags: passthroughFlags},
 		{name: "reload", about: "read the configuration again, all of it or nothing", run: runReload, flags: clientFlags},
@@ -245,9 +246,19 @@ func commandFlags(in *invocation) {
 	in.flags.StringVar(&in.reason, "why", "", "the same as --reason")
 }
 
-func stepFlags(in *invocation) {
+// moveFlags are those of the commands that move traffic back by steps.
+func moveFlags(in *invocation) {
 	commandFlags(in)
 	in.flags.StringVar(&in.revision, "revision", "", "the revision this is based on (default: the one in force now)")
+}
+
+func stateFlags(in *invocation) {
+	moveFlags(in)
+	in.flags.BoolVar(&in.override, "override", false, "recover although probes have not passed; needs --reason")
+}
+
+func stepFlags(in *invocation) {
+	moveFlags(in)
 	in.flags.BoolVar(&in.override, "override", false, "step although the gate objects, or over a step; needs --reason")
 	in.flags.BoolVar(&in.undo, "undo", false, "put back the share before your own last lowering; SHARE is left out")
 }

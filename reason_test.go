@@ -8,7 +8,7 @@ import (
 
 // --why is the same as --reason, for every command that changes traffic.
 func TestWhyIsReason(t *testing.T) {
-	for _, name := range []string{"step", "breaker", "passthrough"} {
+	for _, name := range []string{"step", "state", "breaker", "passthrough"} {
 		c, _ := find([]string{name})
 		in := &invocation{flags: pflag.NewFlagSet(name, pflag.ContinueOnError)}
 		c.flags(in)

@@ -109,7 +109,7 @@ func (g *Gateway) shareError(name string, err error) error {
 		return &api.Error{
 			Code:     api.CodeBlocked,
 			Message:  e.Error(),
-			Hint:     "failback step --override --reason WHY does it all the same",
+			Hint:     "--override --reason WHY does it all the same",
 			Upstream: g.upstreamState(name),
 		}
 	}
