@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Names of the demo's upstreams.
@@ -27,6 +28,12 @@ const (
 	upstreamEmbed  = "text-embedding-3-small"
 )
 
+// The windows of the demo, far shorter than the defaults; its first phase says so.
+const (
+	suspectWindow = 10 * time.Second
+	observe       = 10 * time.Second
+)
+
 // Addrs are the addresses that a demo's configuration joins.
 type Addrs struct {
 	// Listen is where the gateway accepts clients, host:port.
@@ -44,6 +51,7 @@ func ConfigYAML(dir string, a Addrs) []byte {
 		"{{west}}", West, "{{west_url}}", quote(a.West), "{{west_key}}", keyWest,
 		"{{openai}}", OpenAI, "{{openai_url}}", quote(a.OpenAI), "{{openai_key}}", keyOpenAI,
 		"{{sonnet}}", upstreamSonnet, "{{gpt}}", upstreamGPT, "{{embed}}", upstreamEmbed,
+		"{{suspect}}", suspectWindow.String(), "{{observe}}", observe.String(),
 	)
 	return []byte(r.Replace(configTemplate))
 }
@@ -72,6 +80,7 @@ upstreams:
     owner: demo
     signal: breaker
     state_boundary: none
+    probe: {every: 2s}
     fault_domains: {cloud: aws-us-east-1}
   {{west}}:
     dialect: anthropic
@@ -81,6 +90,7 @@ upstreams:
     owner: demo
     signal: breaker
     state_boundary: none
+    probe: {every: 2s}
     fault_domains: {cloud: aws-us-west-2}
   {{openai}}:
     dialect: openai
@@ -90,6 +100,7 @@ upstreams:
     owner: demo
     signal: breaker
     state_boundary: none
+    probe: {every: 2s}
     fault_domains: {cloud: azure-global}
 
 models:
@@ -127,10 +138,20 @@ tasks:
     user_sees: "not possible right now"
 default_task: {fallback: same_model, on_unavailable: fail}
 
-# Shorter than the defaults, so that a few minutes show everything.
+# All that follows is shorter than the defaults, so that three minutes show an
+# upstream lose its traffic and get it back. In a real file minutes suit.
 deadline: {first_output: 20s, unary: 30s}
 unary_attempt: {floor: 5s}
-breaker: {cooldown: 5s, cooldown_max: 20s}
+breaker: {cooldown: 2s, cooldown_max: 6s}
+health: {suspect_window: {{suspect}}, recovery_window: 15s}
+failback:
+  steps:
+    - {share: 5, observe: {{observe}}}
+    - {share: 25, observe: {{observe}}}
+    - {share: 75, observe: {{observe}}}
+    - {share: 100}
+  min_requests: 20
+  owner: demo
 drain_delay: 1s
 shutdown_grace: 5s
 

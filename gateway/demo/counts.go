@@ -53,3 +53,11 @@ func (l *ledger) all() map[string]Counts {
 	defer l.mu.Unlock()
 	return maps.Clone(l.by)
 }
+
+func (l *ledger) total() Counts {
+	var t Counts
+	for _, c := range l.all() {
+		t = t.plus(c)
+	}
+	return t
+}

@@ -64,7 +64,8 @@ type Fake struct {
 	url    string
 	server *http.Server
 	fault  atomic.Pointer[Fault]
-	seen   ledger
+	seen   ledger // of clients' requests
+	probes ledger // of the gateway's own
 	serial atomic.Uint64
 	served sync.WaitGroup // the accept loop
 	gone   context.Context
@@ -125,16 +126,27 @@ func (f *Fake) SetFault(ft Fault) { f.fault.Store(&ft) }
 // Fault returns the fault in force.
 func (f *Fake) Fault() Fault { return *f.fault.Load() }
 
-// Counts returns what was seen so far, by endpoint path ("/v1/messages").
+// Counts returns what was seen of clients so far, by endpoint path
+// ("/v1/messages").
 func (f *Fake) Counts() map[string]Counts { return f.seen.all() }
 
-// Total returns what was seen so far on all endpoints that take a model.
-func (f *Fake) Total() Counts {
-	var t Counts
-	for _, c := range f.seen.all() {
-		t = t.plus(c)
+// Total returns what was seen of clients so far on all endpoints that take a
+// model.
+func (f *Fake) Total() Counts { return f.seen.total() }
+
+// Probes returns what was seen so far of probes: requests that a gateway sent
+// for itself, which neither Counts nor Total has.
+func (f *Fake) Probes() Counts { return f.probes.total() }
+
+// probeAgent is how a gateway names itself where it passes on no client's name.
+const probeAgent = "failback"
+
+// ledger returns where r is counted.
+func (f *Fake) ledger(r *http.Request) *ledger {
+	if r.Header.Get("User-Agent") == probeAgent {
+		return &f.probes
 	}
-	return t
+	return &f.seen
 }
 
 // Close ends all connections and waits for everything the Fake started.
@@ -252,7 +264,8 @@ func (f *Fake) handle(w http.ResponseWriter, r *http.Request, path string, answe
 	}
 	defer f.handlers.Done()
 
-	f.seen.add(path, Counts{Requests: 1})
+	seen := f.ledger(r)
+	seen.add(path, Counts{Requests: 1})
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	ft, d := f.Fault(), f.draw()
 	x := &exchange{fake: f, w: w, r: r, body: body, slow: ft.slow(), rng: d.rng}
@@ -261,7 +274,7 @@ func (f *Fake) handle(w http.ResponseWriter, r *http.Request, path string, answe
 	}
 	x.parseStream()
 	if x.stream {
-		f.seen.add(path, Counts{Streams: 1})
+		seen.add(path, Counts{Streams: 1})
 	}
 
 	if err != nil {
@@ -275,15 +288,15 @@ func (f *Fake) handle(w http.ResponseWriter, r *http.Request, path string, answe
 	var no refusal
 	switch {
 	case err == nil:
-		f.seen.add(path, Counts{Completed: 1})
+		seen.add(path, Counts{Completed: 1})
 	case errors.As(err, &no):
 		x.refuse(no)
-		f.seen.add(path, Counts{Refused: 1})
+		seen.add(path, Counts{Refused: 1})
 	case errors.Is(err, errFault):
-		f.seen.add(path, Counts{Faulted: 1})
+		seen.add(path, Counts{Faulted: 1})
 		x.end()
 	default:
-		f.seen.add(path, Counts{Gone: 1})
+		seen.add(path, Counts{Gone: 1})
 		panic(http.ErrAbortHandler)
 	}
 }

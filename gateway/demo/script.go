@@ -32,9 +32,11 @@ func fixed(s string) func(time.Duration) string {
 
 // practise says how to take the primary's traffic away and give it back by
 // hand, in the console's keys.
-const practise = "W arms, choose " + East + ", < y to 0%, > y back up"
+const practise = "W arms, choose " + East + ", < y lowers, > y raises"
 
-// stages returns the script's parts in order. The last never ends.
+// stages returns the script's parts in order. The last never ends. They follow
+// the windows that ConfigYAML shortens: a failing upstream is suspect within
+// seconds, and degraded suspectWindow after that.
 func (s Script) stages() []stage {
 	if s != Outage {
 		return []stage{{say: fixed("nothing fails: " + practise)}}
@@ -42,14 +44,14 @@ func (s Script) stages() []stage {
 	broken := Fault{Kind: Unavailable}
 	return []stage{
 		{lasts: 20 * time.Second, say: func(left time.Duration) string {
-			return fmt.Sprintf("healthy, an outage of %s begins in %d s", East, seconds(left))
+			return fmt.Sprintf("windows cut to %d s. %s begins to fail in %d s", seconds(suspectWindow), East, seconds(left))
 		}},
-		{lasts: 9 * time.Second, fault: broken, say: fixed(East + " is answering 503: watch BREAKER and FALLBACK")},
-		{lasts: 9 * time.Second, fault: broken, say: fixed(West + " serves; permission_change may not fall back: see d")},
-		{lasts: 17 * time.Second, fault: Fault{Kind: Hang}, say: fixed(East + " hangs now: probes of its HALF-open breaker time out")},
-		{lasts: 7 * time.Second, fault: Fault{Kind: Unavailable, Ratio: 0.4}, say: fixed(East + " fails 4 of 10: one probe may pass, the ramp may not")},
-		{lasts: 20 * time.Second, say: fixed(East + " is healthy again: watch HALF, then the ramp, then CLOSED")},
-		{say: fixed("healthy again: " + practise)},
+		{lasts: 10 * time.Second, fault: broken, say: fixed(East + " answers 503: watch BREAKER, FALLBACK, suspect")},
+		{lasts: 12 * time.Second, fault: broken, say: fixed(fmt.Sprintf("suspect for %d s, then degraded by itself: SHARE 0%%, others serve", seconds(suspectWindow)))},
+		{lasts: 14 * time.Second, fault: Fault{Kind: Hang}, say: fixed(East + " hangs now: only probes meet that, no client")},
+		{lasts: 6 * time.Second, fault: Fault{Kind: Unavailable, Ratio: 0.4}, say: fixed(East + " fails 4 of 10: a probe may pass, not all twice")},
+		{lasts: 18 * time.Second, say: fixed(East + " is well again: its probes pass, then you decide")},
+		{say: fixed("well again: W, choose " + East + ", > y; again when evidence passes")},
 	}
 }
 

@@ -22,16 +22,16 @@ func TestOutageScript(t *testing.T) {
 			fault Fault
 			phase string
 		}{
-			{1 * time.Second, Fault{}, "begins in 19 s"},
-			{19 * time.Second, Fault{}, "begins in 1 s"},
-			{21 * time.Second, Fault{Kind: Unavailable}, "answering 503"},
-			{37 * time.Second, Fault{Kind: Unavailable}, "permission_change"},
-			{39 * time.Second, Fault{Kind: Hang}, "hangs"},
-			{54 * time.Second, Fault{Kind: Hang}, "hangs"},
-			{56 * time.Second, Fault{Kind: Unavailable, Ratio: 0.4}, "4 of 10"},
-			{63 * time.Second, Fault{}, "healthy again: watch"},
-			{119 * time.Second, Fault{}, "healthy again: W arms"},
-			{24 * time.Hour, Fault{}, "healthy again: W arms"},
+			{1 * time.Second, Fault{}, "fail in 19 s"},
+			{19 * time.Second, Fault{}, "fail in 1 s"},
+			{21 * time.Second, Fault{Kind: Unavailable}, "answers 503"},
+			{41 * time.Second, Fault{Kind: Unavailable}, "degraded by itself"},
+			{43 * time.Second, Fault{Kind: Hang}, "hangs"},
+			{55 * time.Second, Fault{Kind: Hang}, "hangs"},
+			{57 * time.Second, Fault{Kind: Unavailable, Ratio: 0.4}, "4 of 10"},
+			{63 * time.Second, Fault{}, "its probes pass"},
+			{119 * time.Second, Fault{}, "well again: W, "},
+			{24 * time.Hour, Fault{}, "well again: W, "},
 		} {
 			<-time.After(want.at - time.Since(start))
 			synctest.Wait()
@@ -72,6 +72,27 @@ func TestQuietScript(t *testing.T) {
 			t.Errorf("%d changes", calls)
 		}
 	})
+}
+
+// The windows are not what a real gateway has; whoever watches must know.
+func TestTheScreenSaysThatWindowsAreShortened(t *testing.T) {
+	st, left := at(Outage.stages(), 0)
+	if p := st.say(left); !strings.Contains(p, "windows cut to 10 s") {
+		t.Errorf("the first phase says %q", p)
+	}
+}
+
+// The outage lasts until the primary is degraded, with time to see it.
+func TestTheOutageOutlastsTheSuspectWindow(t *testing.T) {
+	var broken time.Duration
+	for _, st := range Outage.stages() {
+		if st.fault == (Fault{Kind: Unavailable}) {
+			broken += st.lasts
+		}
+	}
+	if broken < suspectWindow+10*time.Second {
+		t.Errorf("it answers 503 for %s, it is suspect for %s", broken, suspectWindow)
+	}
 }
 
 // The console shows a phase in one row, also on 80 columns.
