@@ -30,9 +30,10 @@ func (g *Gateway) openCare(cfg *config.Config) {
 	})
 	g.serverCerts = dependency.New(dependency.Options{Dial: g.o.DialContext, Roots: roots})
 	g.notify = notify.New(notify.Options{
-		URL: webhook(cfg), Environment: cfg.Environment, Instance: g.instance, OnEvent: g.event,
+		URL: webhook(cfg), Environment: cfg.Environment, Instance: g.instance,
+		Dial: g.o.DialContext, OnEvent: g.event,
 	})
-	g.pinger = jobs.NewPinger(jobs.PingOptions{Board: &g.jobs, URL: ping(cfg)})
+	g.pinger = jobs.NewPinger(jobs.PingOptions{Board: &g.jobs, URL: ping(cfg), Dial: g.o.DialContext})
 }
 
 // startCare runs what openCare made, until the gateway ends.

@@ -3,10 +3,16 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
+	"failback/gateway/health/probe"
+	"failback/gateway/operator"
 	"failback/gateway/operator/api"
+	"failback/gateway/traffic"
 )
 
 // StartAlone is Start without serving operators, whose socket is a real one: a
@@ -35,6 +41,29 @@ func (g *Gateway) StartAlone(ctx context.Context) error {
 	g.running.Go(serve)
 	g.run(g.breakers.Run)
 	return nil
+}
+
+// StartWithCare is StartAlone with all that watches over the upstreams, which
+// speaks over DialContext alone. The share table is kept in storage.
+func (g *Gateway) StartWithCare(ctx context.Context, storage traffic.Storage) error {
+	g.storage = storage
+	g.started = time.Now()
+	if err := g.StartAlone(ctx); err != nil {
+		return err
+	}
+	g.startCare()
+	return nil
+}
+
+// ServeClient answers r as the client listener does.
+func (g *Gateway) ServeClient(w http.ResponseWriter, r *http.Request) { g.serveClient(w, r) }
+
+// Control is the gateway as its operators command it.
+func (g *Gateway) Control() operator.Control { return (*control)(g) }
+
+// Probing reports whether a probe is under way.
+func (g *Gateway) Probing() bool {
+	return slices.ContainsFunc(g.prober.Snapshot(), func(s probe.Status) bool { return s.Running })
 }
 
 // OperatorState is what the operator API tells.

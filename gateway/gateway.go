@@ -59,7 +59,8 @@ type Options struct {
 
 	// Listen opens the client listener; nil: net.Listen.
 	Listen func(network, address string) (net.Listener, error)
-	// DialContext connects to upstreams; nil: a net.Dialer.
+	// DialContext connects to upstreams, what is checked and who is told; nil: a
+	// net.Dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// UpstreamTLS is cloned for connections to upstreams; nil: the defaults.
 	UpstreamTLS *tls.Config
@@ -91,6 +92,7 @@ type Gateway struct {
 
 	store     *store.Store
 	shares    *shareStorage
+	storage   traffic.Storage // instead of shares, where there is no store; nil: memory
 	evidence  *evidenceStore
 	overrides *overrides
 

@@ -52,10 +52,13 @@ func (g *Gateway) openStore(ctx context.Context, cfg *config.Config) error {
 
 // shareStore is where the share table is kept.
 func (g *Gateway) shareStore() traffic.Storage {
-	if g.shares == nil {
-		return new(traffic.Memory)
+	switch {
+	case g.shares != nil:
+		return g.shares
+	case g.storage != nil:
+		return g.storage
 	}
-	return g.shares
+	return new(traffic.Memory)
 }
 
 // startStore begins what goes on beside the store, until the gateway ends.
