@@ -55,7 +55,7 @@ type Config struct {
 	FirstOutput  FirstOutput  `key:"first_output" doc:"Watchdog on the first output of a stream, while another candidate is left."`
 	UnaryAttempt UnaryAttempt `key:"unary_attempt" doc:"Limit of one attempt at a whole answer, while another candidate is left."`
 	Breaker      Breaker      `key:"breaker" doc:"The breaker of each upstream and capability."`
-	Health       Health       `key:"health" effect:"none" doc:"Signals that degrade an upstream."`
+	Health       Health       `key:"health" doc:"Signals that degrade an upstream."`
 	Failback     Failback     `key:"failback" doc:"The way back to an upstream that was left."`
 	Limit        *Limit       `key:"limit" none:"no limit is shown, none is invented" doc:"Limits that are shown next to what is measured."`
 	Errors       Errors       `key:"errors" doc:"Whether a credential's failure may be hidden behind another candidate."`
@@ -65,7 +65,7 @@ type Config struct {
 	Telemetry          Telemetry          `key:"telemetry" doc:"Decision log and traces."`
 	Notify             *Notify            `key:"notify" none:"nobody is notified" doc:"Who is told of what needs a person."`
 	Jobs               *Jobs              `key:"jobs" none:"nobody is pinged" doc:"Who hears that the gateway's own recurring work goes on."`
-	Store              *Store             `key:"store" none:"in the process, in data_dir" restart:"yes" effect:"none" doc:"A store shared by several gateways."`
+	Store              *Store             `key:"store" none:"in the process, in data_dir" restart:"yes" doc:"Where shares, evidence, overrides and the audit are kept: a store that several gateways may share."`
 	Keys               []ClientKey        `key:"keys" none:"clients need no key" doc:"Keys of clients."`
 	Accepted           map[string]string  `key:"accepted" none:"nothing" doc:"Findings of check that are taken on purpose: the finding's subject, and why."`
 
@@ -120,8 +120,8 @@ type Upstream struct {
 	Signal        string            `key:"signal" type:"label" none:"not said" doc:"By what its failure is noticed."`
 	StateBoundary string            `key:"state_boundary" type:"label" none:"not said" doc:"Which state does not leave it."`
 	DataZones     []string          `key:"data_zones" type:"name" none:"no zone" doc:"Zones it counts for; tasks with data_zones use only such upstreams."`
-	Prices        []Price           `key:"prices" none:"unknown" effect:"none" doc:"Prices by the upstream's model name, in USD per million tokens."`
-	Probe         Probe             `key:"probe" effect:"none" doc:"Probes per candidate."`
+	Prices        []Price           `key:"prices" none:"unknown" doc:"Prices by the upstream's model name, in USD per million tokens: what its probes cost. A model without one is probed whatever it costs."`
+	Probe         Probe             `key:"probe" doc:"Probes per candidate and capability."`
 
 	// The following are resolved: what the upstream does not set itself is what
 	// holds for all.
@@ -148,14 +148,14 @@ type Price struct {
 
 // Probe is how an upstream is probed.
 type Probe struct {
-	Every            time.Duration `key:"every" default:"90s" min:"1s" doc:"Time between probes of a candidate."`
+	Every            time.Duration `key:"every" default:"90s" min:"1s" doc:"Time between probes of a candidate's capability. While the upstream is suspect or degraded it is breaker.cooldown."`
 	MaxCostUSDPerDay float64       `key:"max_cost_usd_per_day" default:"1" min:"0" doc:"Above it, probes wait for the next day. 0 allows only free ones."`
 }
 
 // Model is a name clients ask for, with who can answer.
 type Model struct {
 	Name string `key:"*" type:"model"`
-	SLO  *SLO   `key:"slo" none:"no objective" effect:"none" doc:"Objective."`
+	SLO  *SLO   `key:"slo" none:"no objective" doc:"Objective. A step on the way back is compared with it as long as its upstream has no history."`
 	// Candidates are in file order, which breaks ties of weight.
 	Candidates []Candidate `key:"candidates" required:"yes" doc:"Who can answer, highest weight first; ties go by file order."`
 }
@@ -248,21 +248,21 @@ type Slow struct {
 
 // Health is when an upstream is suspected, degraded and trusted again.
 type Health struct {
-	SuspectWindow  time.Duration `key:"suspect_window" default:"60s" min:"1s" doc:"How long a suspect upstream has to recover before it is degraded."`
+	SuspectWindow  time.Duration `key:"suspect_window" default:"60s" min:"1s" doc:"How long two groups of signals must be red until a suspect upstream is degraded."`
 	RecoveryWindow time.Duration `key:"recovery_window" default:"120s" min:"1s" doc:"How long 100 percent must hold until it is healthy."`
-	ErrorRate      float64       `key:"error_rate" default:"0.2" above:"0" max:"1" doc:"Error rate at which the signal is red."`
-	MinTraffic     int           `key:"min_traffic" default:"20" min:"1" doc:"Requests below which the signal is unknown."`
+	ErrorRate      float64       `key:"error_rate" default:"0.2" above:"0" max:"1" doc:"Part of failed attempts in breaker.window from which on the signal is red."`
+	MinTraffic     int           `key:"min_traffic" default:"20" min:"1" doc:"Attempts in breaker.window below which the error rate is unknown."`
 	ExpiryMargin   time.Duration `key:"expiry_margin" default:"168h" min:"0s" doc:"How long before its end a credential or certificate is a red signal."`
 	ProbeMaxAge    time.Duration `key:"probe_max_age" default:"5m" min:"1s" doc:"Age at which a probe's result is unknown."`
-	Mode           string        `key:"mode" default:"enforce" oneof:"enforce|shadow" doc:"shadow records what would have been done and does not do it."`
+	Mode           string        `key:"mode" default:"enforce" oneof:"enforce|shadow" doc:"shadow records what would have been done to shares and does not do it."`
 }
 
 // Failback is the way back to an upstream that was left.
 type Failback struct {
-	Steps       []Step    `key:"steps" default:"[{share: 5, observe: 10m}, {share: 25, observe: 15m}, {share: 75, observe: 15m}, {share: 100}]" effect:"none" doc:"Shares on the way back, rising to 100."`
-	Advance     string    `key:"advance" default:"manual" oneof:"manual|plan|auto" effect:"none" doc:"Who takes the next step: manual an operator each time, plan an operator once for the whole table, auto the evidence alone."`
-	MinRequests int       `key:"min_requests" default:"50" min:"1" effect:"none" doc:"Requests of its own traffic that a step's evidence needs."`
-	Tolerance   Tolerance `key:"tolerance" effect:"none" doc:"How much worse than its baseline a step may be."`
+	Steps       []Step    `key:"steps" default:"[{share: 5, observe: 10m}, {share: 25, observe: 15m}, {share: 75, observe: 15m}, {share: 100}]" doc:"Shares on the way back, rising to 100."`
+	Advance     string    `key:"advance" default:"manual" oneof:"manual|plan|auto" doc:"Who takes the next step: manual an operator each time, plan an operator once for the whole table, auto the evidence alone."`
+	MinRequests int       `key:"min_requests" default:"50" min:"1" doc:"Requests of its own traffic that a step's evidence needs."`
+	Tolerance   Tolerance `key:"tolerance" doc:"How much worse than its baseline a step may be."`
 	Owner       string    `key:"owner" type:"label" default:"undecided" doc:"Who may call traffic fully back. Shown and checked, never enforced."`
 }
 

@@ -36,6 +36,7 @@ func (c *Config) Lint() []Finding {
 		l.model(&c.Models[i])
 	}
 	l.tasks()
+	l.dependencies()
 	if c.Failback.Owner == "undecided" {
 		l.warn("owner/failback", "nobody is named who may call traffic fully back (failback.owner)")
 	}
@@ -99,6 +100,33 @@ func (l *linter) upstream(u *Upstream) {
 		return slices.ContainsFunc(m.Candidates, func(k Candidate) bool { return k.Upstream == u.Name })
 	}) {
 		l.warn("unused/"+u.Name, "%s is a candidate of no model", u.Name)
+		return // nothing of it is probed
+	}
+	l.probes(u)
+}
+
+// probes reports probes that come too late for what hangs on them.
+func (l *linter) probes(u *Upstream) {
+	h := &l.c.Health
+	if u.Probe.Every >= h.ProbeMaxAge {
+		l.warn("probe-age/"+u.Name, "%s is probed every %s and a result is too old after %s (health.probe_max_age): between two probes the signal is unknown",
+			u.Name, durationText(u.Probe.Every), durationText(h.ProbeMaxAge))
+	}
+	if u.Breaker.Cooldown > h.SuspectWindow {
+		l.warn("probe-pace/"+u.Name, "while suspect %s is probed every %s (breaker.cooldown), which is longer than health.suspect_window, %s: it may be degraded before a probe says anything",
+			u.Name, durationText(u.Breaker.Cooldown), durationText(h.SuspectWindow))
+	}
+}
+
+// dependencies reports what is watched for nobody.
+func (l *linter) dependencies() {
+	for _, d := range l.c.SharedDependencies {
+		if !slices.ContainsFunc(l.c.Upstreams, func(u Upstream) bool {
+			kind, value, _ := strings.Cut(d.Domain, "/")
+			return u.FaultDomains[kind] == value
+		}) {
+			l.warn("dependency/"+d.Name, "no upstream names the domain of %s, %s, in fault_domains: that it fails explains no failure", d.Name, d.Domain)
+		}
 	}
 }
 
