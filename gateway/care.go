@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"crypto/x509"
 	"net/url"
 	"slices"
@@ -19,7 +18,8 @@ import (
 // of it is on a request's way but the detector of shared faults.
 func (g *Gateway) openCare(cfg *config.Config) {
 	g.faults = health.NewDetector(g.event)
-	g.prober = probe.New(probe.Options{Attempt: g.attemptProbe, OnResult: g.probed})
+	looks := g.jobs.Register("probes", time.Minute)
+	g.prober = probe.New(probe.Options{Attempt: g.attemptProbe, OnResult: g.probed, OnLook: func() { looks.Ran(nil) }})
 	var roots *x509.CertPool
 	if g.o.UpstreamTLS != nil {
 		roots = g.o.UpstreamTLS.RootCAs
@@ -28,7 +28,9 @@ func (g *Gateway) openCare(cfg *config.Config) {
 		Dial: g.o.DialContext, Margin: func() time.Duration { return g.setup.Load().cfg.Health.ExpiryMargin },
 		OnResult: g.checked,
 	})
-	g.serverCerts = dependency.New(dependency.Options{Dial: g.o.DialContext, Roots: roots})
+	g.serverCerts = dependency.New(dependency.Options{
+		Dial: g.o.DialContext, Roots: roots, OnResult: func(dependency.Result) { g.jobs.Register("certificates", certificateEvery).Ran(nil) },
+	})
 	g.notify = notify.New(notify.Options{
 		URL: webhook(cfg), Environment: cfg.Environment, Instance: g.instance,
 		Dial: g.o.DialContext, OnEvent: g.event,
@@ -69,11 +71,20 @@ func (g *Gateway) careFor(s *setup) {
 		}
 	}
 	g.dependencies.Configure(checks)
+	g.expect("dependencies", mostEvery(s.cfg), len(checks) > 0)
 	g.serverCerts.Configure(certificates)
+	g.expect("certificates", certificateEvery, len(certificates) > 0)
 	g.notify.Configure(webhook(s.cfg), s.cfg.Environment)
 	g.pinger.Configure(ping(s.cfg))
 	for _, u := range s.cfg.Upstreams {
 		g.conform(s, u.Name)
+	}
+}
+
+// expect has a job on the board while there is work for it.
+func (g *Gateway) expect(name string, every time.Duration, work bool) {
+	if job := g.jobs.Register(name, every); !work {
+		job.Remove()
 	}
 }
 
@@ -85,11 +96,24 @@ func (g *Gateway) probed(r probe.Result) {
 	}
 }
 
+// certificateEvery is how often the certificates of upstreams are looked at.
+const certificateEvery = 24 * time.Hour
+
 // checked takes the result of a check of a shared dependency.
 func (g *Gateway) checked(r dependency.Result) {
+	g.jobs.Register("dependencies", mostEvery(g.setup.Load().cfg)).Ran(nil)
 	if r.State != dependency.Unknown {
 		g.faults.Dependency(r.Name, r.Domain, r.State == dependency.Failed, r.Detail, time.Now())
 	}
+}
+
+// mostEvery is the longest time between two checks of a shared dependency.
+func mostEvery(cfg *config.Config) time.Duration {
+	most := time.Duration(0)
+	for _, d := range cfg.SharedDependencies {
+		most = max(most, d.Every)
+	}
+	return most
 }
 
 func webhook(cfg *config.Config) *url.URL {
@@ -125,12 +149,4 @@ func dependencyChecks(cfg *config.Config) []dependency.Check {
 		checks = append(checks, c)
 	}
 	return checks
-}
-
-// beat runs f with a heartbeat on the board: what f calls after each round.
-func (g *Gateway) beat(name string, every time.Duration, f func(ctx context.Context, beat func(error)) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		job := g.jobs.Register(name, every)
-		return f(ctx, job.Ran)
-	}
 }

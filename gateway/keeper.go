@@ -19,6 +19,8 @@ type Keep struct {
 	Instance string
 	// Metrics gathers what /metrics shows.
 	Metrics prometheus.Gatherer
+	// Scraped is to be told how each scrape of them ended.
+	Scraped func(error)
 }
 
 // Keeper keeps numbers and lines of the gateway beside it, and serves them on
@@ -46,7 +48,11 @@ func (g *Gateway) startKeeper(cfg *config.Config) error {
 	if g.o.Keeper == nil {
 		return nil
 	}
-	g.keeper = g.o.Keeper(Keep{Config: cfg, Instance: g.instance, Metrics: g.registry})
+	keep := Keep{Config: cfg, Instance: g.instance, Metrics: g.registry, Scraped: func(error) {}}
+	if cfg.Sources.Prometheus == nil {
+		keep.Scraped = g.jobs.Register("metrics", cfg.Sources.Every).Ran
+	}
+	g.keeper = g.o.Keeper(keep)
 	g.onStop(func(ctx context.Context) error {
 		if err := g.keeper.Close(ctx); err != nil {
 			g.o.Log(err.Error())

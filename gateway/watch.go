@@ -46,6 +46,7 @@ func hashFile(w io.Writer, path string) error {
 // watch reloads when a file changed, once its content has stood still for a
 // whole interval: half a file is not a configuration.
 func (g *Gateway) watch(ctx context.Context) error {
+	job := g.jobs.Register("configuration", watchEvery)
 	last := g.seen.Load()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -63,5 +64,6 @@ func (g *Gateway) watch(ctx context.Context) error {
 			}
 		}
 		last = now
+		job.Ran(nil)
 	}
 }

@@ -35,6 +35,8 @@ type Options struct {
 	// Log gets one line of text for everything an operator should know. It is
 	// called from several goroutines and must not block.
 	Log func(string)
+	// OnScrape is told how each scrape of the metrics ended; nil: nobody is.
+	OnScrape func(error)
 }
 
 // Store is both stores. Its methods may be called from any goroutine.
@@ -118,7 +120,7 @@ func (s *Store) openNumbers() (*metrics.Store, error) {
 	store, err := s.open(metrics.Options{
 		Dir: filepath.Join(s.o.Dir, "metrics"), Gatherer: s.o.Gatherer, Every: s.o.Every,
 		Labels:    map[string]string{"job": api.ServiceName, "instance": s.o.Instance},
-		Retention: s.o.MaxAge, MaxBytes: s.o.MaxBytes, Log: s.o.Log,
+		Retention: s.o.MaxAge, MaxBytes: s.o.MaxBytes, Log: s.o.Log, OnScrape: s.o.OnScrape,
 	})
 	s.mu.Lock()
 	closed := s.closed

@@ -38,6 +38,9 @@ type Options struct {
 	// OnResult, which may be nil, gets each result of a probe that was sent,
 	// for each target in order, without locks held.
 	OnResult func(Result)
+	// OnLook, which may be nil, is called each time the schedule was looked at,
+	// at least once a minute: by that Run is known to work.
+	OnLook func()
 	// AtOnce and PerUpstream bound how many probes run at a time; 0: 32 and 4.
 	AtOnce, PerUpstream int
 }
@@ -168,6 +171,9 @@ func (p *Prober) Run(ctx context.Context) error {
 		start, in := p.begin()
 		for _, b := range start {
 			running.Go(func() { p.probe(ctx, b) })
+		}
+		if p.o.OnLook != nil {
+			p.o.OnLook()
 		}
 		timer.Reset(in)
 	}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -101,8 +102,12 @@ func (s *Store) scrape(at time.Time) {
 	if err != nil && len(mfs) == 0 {
 		up = 0
 	}
-	if err := s.store(at, mfs, up, time.Since(begin)); err != nil && s.ctx.Err() == nil {
-		s.log.say("scrape", "metrics scrape: "+err.Error()+"; tried again with the next one")
+	stored := s.store(at, mfs, up, time.Since(begin))
+	if stored != nil && s.ctx.Err() == nil {
+		s.log.say("scrape", "metrics scrape: "+stored.Error()+"; tried again with the next one")
+	}
+	if s.o.OnScrape != nil {
+		s.o.OnScrape(errors.Join(err, stored))
 	}
 }
 

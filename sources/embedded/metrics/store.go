@@ -42,6 +42,8 @@ type Options struct {
 	// means nobody does. It is called from several goroutines, and must return
 	// soon.
 	Log func(string)
+	// OnScrape is told how each scrape ended; nil means nobody is.
+	OnScrape func(error)
 }
 
 const (
