@@ -87,7 +87,7 @@ type Operator struct {
 
 // Token lets one person or program use the operator API.
 type Token struct {
-	Name string `key:"name" type:"name" required:"yes" doc:"Who it is, as it appears in the audit."`
+	Name string `key:"name" type:"name" required:"yes" doc:"Who it is, as it appears in the audit. auto, which is the gateway itself, is refused."`
 	Role string `key:"role" required:"yes" oneof:"viewer|operator" doc:"viewer reads, operator also gives commands."`
 	Hash string `key:"hash" type:"hash" required:"yes" doc:"sha256: and 64 hexadecimal digits, of a random token; failback token makes one."`
 }

@@ -276,6 +276,7 @@ func (d *decoder) validateTokensAndKeys() {
 	for i, t := range d.cfg.Operator.Tokens {
 		p := item("operator.tokens", i)
 		d.check(t.Name == "" || !names[t.Name], p+".name", visible(t.Name)+" is here twice", "")
+		d.check(!decision.ByMachine(t.Name), p+".name", visible(t.Name)+" is what the gateway calls itself", "choose another name")
 		d.check(t.Hash == "" || !hashes[t.Hash], p+".hash", "is the same as that of another token", "every person has an own token")
 		names[t.Name], hashes[t.Hash] = true, true
 	}

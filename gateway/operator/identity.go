@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
@@ -123,8 +124,17 @@ func (s *Server) identify(r *http.Request) (identity, *api.Error) {
 		id.readOnlyWhy = fmt.Sprintf("uid %d has no entry in the user database: writes need a token", c.uid)
 		return id, nil
 	}
-	id.name, id.role = name, api.RoleOperator
+	id.name, id.role = userName(name), api.RoleOperator
 	return id, nil
+}
+
+// userName is what an operator is called whom the system knows by name. A person
+// must never be taken for the machine.
+func userName(name string) string {
+	if decision.ByMachine(name) {
+		return "user " + name
+	}
+	return name
 }
 
 // people finds the names of uids and remembers them for a minute: a user

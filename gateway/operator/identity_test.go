@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
@@ -279,6 +280,15 @@ func TestHealthzAndMetricsNeedNoHost(t *testing.T) {
 	for _, over := range []string{"tcp", "unix"} {
 		if err := ts.client(t, over, "", "").Healthz(t.Context()); err != nil {
 			t.Errorf("%s: %v", over, err)
+		}
+	}
+}
+
+// Nobody whom the system names like the machine is taken for it.
+func TestUserIsNotTheMachine(t *testing.T) {
+	for name, want := range map[string]string{"ana": "ana", "auto": "user auto", "plan:ana": "user plan:ana", "autopilot": "autopilot", "Auto": "Auto", "plan": "plan"} {
+		if got := userName(name); got != want || decision.ByMachine(got) {
+			t.Errorf("%s: %q, not %q", name, got, want)
 		}
 	}
 }
