@@ -131,7 +131,7 @@ func TestTextCommands(t *testing.T) {
 		{[]string{"status"}, "CLOSED"},
 		{[]string{"decisions"}, "primary_completed"},
 		{[]string{"step", "a", "0", "--reason", "maintenance"}, "0%"},
-		{[]string{"step", "a", "5"}, "5%"},
+		{[]string{"step", "a", "5", "--override", "--reason", "drill"}, "5%"},
 		{[]string{"step", "a", "0"}, "0%"},
 		{[]string{"breaker", "b:text", "open", "--for", "1m"}, "open"},
 		{[]string{"breaker", "b:text", "auto"}, "itself"},

@@ -57,11 +57,13 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// stub is an upstream that counts by conversation who was answered.
+// stub is an upstream that counts by conversation who was answered. Probes get
+// an answer and are counted apart.
 type stub struct {
 	*http.Server
 	url    string
 	seen   atomic.Int64
+	probes atomic.Int64
 	delay  time.Duration
 	broken atomic.Bool // answers 500
 
@@ -86,6 +88,11 @@ func newStub(t *testing.T) *stub {
 
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if r.Header.Get("User-Agent") == "failback" { // the gateway on its own behalf
+		s.probes.Add(1)
+		s.answer(w, r, string(body), ended)
+		return
+	}
 	s.seen.Add(1)
 	_, rest, _ := strings.Cut(string(body), `"user":"`)
 	user, _, _ := strings.Cut(rest, `"`)
@@ -94,21 +101,32 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.keys[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]++
 	finish := s.finish
 	s.mu.Unlock()
-	if s.broken.Load() {
-		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = io.WriteString(w, `{"error":{"message":"broken","type":"server_error"}}`)
-		return
-	}
-	if strings.Contains(string(body), `"stream":true`) {
-		stream(w, r, finish)
-		return
-	}
-	if s.delay > 0 {
+	if s.delay > 0 && !s.broken.Load() && !strings.Contains(string(body), `"stream":true`) {
 		select {
 		case <-time.After(s.delay):
 		case <-r.Context().Done():
 			return
 		}
+	}
+	s.answer(w, r, string(body), finish)
+}
+
+// ended is for streams that end at once.
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (s *stub) answer(w http.ResponseWriter, r *http.Request, body string, finish <-chan struct{}) {
+	if s.broken.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"error":{"message":"broken","type":"server_error"}}`)
+		return
+	}
+	if strings.Contains(body, `"stream":true`) {
+		stream(w, r, finish)
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
@@ -332,11 +350,12 @@ func (r *running) upstream(t *testing.T, name string) api.Upstream {
 	return api.Upstream{}
 }
 
-// step sets a share, based on the revision in force.
+// step sets a share, based on the revision in force. A raise is an override:
+// nobody waits for its evidence.
 func (r *running) step(t *testing.T, name string, share int) {
 	t.Helper()
 	u := r.upstream(t, name)
-	if _, err := r.client.SetShare(context.Background(), name, api.Command{Share: &share, Revision: &u.Revision, Reason: "test"}); err != nil {
+	if _, err := r.client.SetShare(context.Background(), name, api.Command{Share: &share, Revision: &u.Revision, Reason: "test", Override: share > u.Share}); err != nil {
 		t.Fatalf("%s to %d%%: %v", name, share, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,11 +78,12 @@ func TestStepsGiveEachShareToTheSameMembers(t *testing.T) {
 func sameMembersElsewhere(t *testing.T, g *running, path string, users []string, want map[string]int, a, b *stub) *running {
 	t.Helper()
 	dir := t.TempDir()
-	table, err := os.ReadFile(filepath.Join(g.dir, "traffic.json"))
-	if err != nil {
+	// It writes at every moment, and would be copied half way through one.
+	if err := g.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "traffic.json"), table, 0o600); err != nil {
+	err := os.CopyFS(filepath.Join(dir, "store"), os.DirFS(filepath.Join(g.dir, "store")))
+	if err := errors.Join(err, g.Process.Signal(syscall.SIGCONT)); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, configure(t, dir, a, b, ""))
@@ -161,7 +163,7 @@ func countsAgree(t *testing.T, g *running, sent, atZero int, began time.Time, a,
 		t.Errorf("the operator API counts %d decisions: %v", ds.Total, err)
 	}
 	u := g.upstream(t, "a")
-	if u.Share != 100 || u.FailbackID != "" || u.StateBy == "" || u.StateBy == "auto" {
+	if u.Share != 100 || u.Health != api.Recovering || u.FailbackID == "" || u.StateBy == "" || u.StateBy == "auto" {
 		t.Errorf("the state says %+v", u)
 	}
 	// Numbers are of the last minute: of all of it, if it did not take longer.
@@ -193,15 +195,19 @@ func TestStaleCommandsAreRefusedAndLoweringNever(t *testing.T) {
 		_, err := g.client.SetShare(t.Context(), "a", api.Command{Share: &share, Revision: &revision, Reason: "test"})
 		return err
 	}
+	override := func(share int, revision uint64) error {
+		_, err := g.client.SetShare(t.Context(), "a", api.Command{Share: &share, Revision: &revision, Reason: "test", Override: true})
+		return err
+	}
 	first := g.upstream(t, "a").Revision
 	if err := set(0, first); err != nil {
 		t.Fatal(err)
 	}
 	now := g.upstream(t, "a").Revision
-	if err := set(5, now); err != nil {
+	if err := override(5, now); err != nil {
 		t.Fatal(err)
 	}
-	e, ok := errors.AsType[*api.Error](set(25, now))
+	e, ok := errors.AsType[*api.Error](override(25, now))
 	if !ok || e.Code != api.CodeStaleRevision || e.HTTPStatus != http.StatusConflict || e.Upstream == nil || e.Upstream.Share != 5 {
 		t.Errorf("a stale raise: %+v", e)
 	}

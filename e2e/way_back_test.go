@@ -4,43 +4,51 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"failback/gateway/operator/api"
 )
 
-// An upstream taken to 0 while it fails has a breaker whose probe waits for
-// traffic. The first step brings it, and needs no override.
-func TestTheFirstStepBringsTheProbe(t *testing.T) {
+// An upstream taken to 0 while it fails is probed as fast as its breaker would
+// be. The way back is barred until it proved itself, needs no override then, and
+// no client was asked to prove it.
+func TestProbesOpenTheWayBack(t *testing.T) {
 	a, b := newStub(t), newStub(t)
-	g := start(t, configure(t, t.TempDir(), a, b, "breaker: {cooldown: 1s}\n"))
-	state := func() string {
-		for _, bucket := range g.upstream(t, "a").Breakers {
-			if bucket.Capability == "text" {
-				if bucket.ProbeDue {
-					return "due"
-				}
-				return bucket.State
-			}
-		}
-		return ""
-	}
+	g := start(t, configure(t, t.TempDir(), a, b, "breaker: {cooldown: 1s, cooldown_max: 1s}\n"))
+	state := func() string { return bucket(t, g, "a:text").State }
 	a.broken.Store(true)
 	until(t, "the breaker opens", func() bool {
 		chatAll(t, g.url, []string{"u1", "u2", "u3"})
 		return state() == "open"
 	})
 	g.step(t, "a", 0)
-	a.broken.Store(false)
-	until(t, "a probe is due", func() bool { return state() == "due" })
-	if next := g.upstream(t, "a").NextStep; next.Share != 5 || next.BlockedBy != "" {
-		t.Errorf("the way back is barred: %+v", next)
+	clients, probes := a.seen.Load(), a.probes.Load()
+	until(t, "it is probed", func() bool { return a.probes.Load() >= probes+3 })
+	if next := g.upstream(t, "a").NextStep; next.Share != 5 || next.BlockedBy == "" {
+		t.Errorf("the way back is open while it fails: %+v", next)
 	}
-	g.step(t, "a", 5)
-	i := 0
-	until(t, "the breaker closes", func() bool {
-		i++
-		chatAll(t, g.url, []string{"member" + string(rune('a'+i%26)) + string(rune('a'+i/26%26))})
-		return state() == "closed"
+	u := g.upstream(t, "a")
+	first := 5
+	if _, err := g.client.SetShare(t.Context(), "a", api.Command{Share: &first, Revision: &u.Revision}); err == nil {
+		t.Error("it was sent traffic while its probes fail")
+	}
+	a.broken.Store(false)
+	until(t, "the way back is open", func() bool {
+		chatAll(t, g.url, []string{"u1", "u2", "u3"})
+		return g.upstream(t, "a").NextStep.BlockedBy == ""
 	})
-	g.step(t, "a", 25)
+	if n := a.seen.Load() - clients; n > 0 {
+		t.Errorf("%d requests of clients proved that it is back", n)
+	}
+	if got := state(); got != "closed" {
+		t.Errorf("its breaker is %s", got)
+	}
+	u = g.upstream(t, "a")
+	if _, err := g.client.SetShare(t.Context(), "a", api.Command{Share: &first, Revision: &u.Revision}); err != nil {
+		t.Error(err)
+	}
+	if u := g.upstream(t, "a"); u.Share != 5 || u.Health != api.Recovering || u.NextStep.BlockedBy == "" {
+		t.Errorf("at the first step, without evidence: %+v", u)
+	}
 }
 
 // A file that is broken in the middle of an incident bars no command.
