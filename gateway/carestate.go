@@ -1,16 +1,21 @@
 package gateway
 
 import (
+	"cmp"
+	"time"
+
 	"failback/gateway/health"
 	"failback/gateway/health/dependency"
 	"failback/gateway/health/probe"
 	"failback/gateway/operator/api"
 	"failback/gateway/traffic"
+	"failback/gateway/traffic/evidence"
 )
 
 // fillHealth fills in what u is judged by and what came of it.
 func (v *view) fillHealth(u *api.Upstream, s traffic.State) {
 	u.Health, u.HealthSince, u.HealthBy = string(stateOf(s)), s.StateSince, s.StateBy
+	u.HealthReason = cmp.Or(s.Reason, "not judged yet since it is "+u.Health)
 	u.Retreats = s.Retreats
 	for _, step := range s.Steps {
 		u.Steps = append(u.Steps, api.FailbackStep{Share: step.Share, ObserveSeconds: step.Observe.Seconds()})
@@ -40,8 +45,8 @@ func (v *view) fillHealth(u *api.Upstream, s traffic.State) {
 	if u.Health == string(j.state) {
 		u.HealthReason = j.why
 	}
-	if j.verdict != nil && j.share == s.Share {
-		u.Evidence = v.evidence(u, s, j)
+	if verdict := j.of(s); verdict != nil {
+		u.Evidence = v.evidence(u, s, verdict, j.at)
 	}
 }
 
@@ -78,26 +83,26 @@ func (v *view) probe(s probe.Status) api.Probe {
 	return p
 }
 
-func (v *view) evidence(u *api.Upstream, s traffic.State, j *judged) *api.Evidence {
-	baseline := v.setup.baseline(v.setup.config(u.Name), v.setup.watched[u.Name], j.at)
+func (v *view) evidence(u *api.Upstream, s traffic.State, verdict *evidence.Verdict, at time.Time) *api.Evidence {
+	baseline := v.setup.baseline(v.setup.config(u.Name), v.setup.watched[u.Name], at)
 	e := &api.Evidence{
-		Verdict: j.verdict.Verdict, At: j.at, Share: j.share,
+		Verdict: verdict.Verdict, At: at, Share: s.Share,
 		ObserveSeconds: v.setup.observe(s).Seconds(), ServedSeconds: s.Served.Seconds(),
-		Requests: j.verdict.Requests, Failed: j.verdict.Failed,
-		Success:        api.Number{State: api.StateIdle, At: j.at},
-		FirstOutputP95: api.Number{State: api.StateIdle, At: j.at},
+		Requests: verdict.Requests, Failed: verdict.Failed,
+		Success:        api.Number{State: api.StateIdle, At: at},
+		FirstOutputP95: api.Number{State: api.StateIdle, At: at},
 		BaselineSource: baseline.Source, BaselineRequests: baseline.Requests, BaselineSuccess: baseline.Success,
 		BaselineFirstOutputP95: baseline.FirstOutput.Seconds(),
-		EnoughInSeconds:        j.verdict.EnoughIn.Seconds(),
+		EnoughInSeconds:        verdict.EnoughIn.Seconds(),
 	}
-	for _, r := range j.verdict.Rows {
+	for _, r := range verdict.Rows {
 		e.Rows = append(e.Rows, api.EvidenceRow{Name: r.Name, Verdict: r.Verdict, Text: r.Text})
 	}
-	if n := j.verdict.Requests; n > 0 {
-		e.Success = api.Number{State: api.StateValue, Value: 1 - float64(j.verdict.Failed)/float64(n), At: j.at}
+	if n := verdict.Requests; n > 0 {
+		e.Success = api.Number{State: api.StateValue, Value: 1 - float64(verdict.Failed)/float64(n), At: at}
 	}
-	if j.verdict.HasFirstOutput {
-		e.FirstOutputP95 = api.Number{State: api.StateValue, Value: j.verdict.FirstOutput.Seconds(), At: j.at}
+	if verdict.HasFirstOutput {
+		e.FirstOutputP95 = api.Number{State: api.StateValue, Value: verdict.FirstOutput.Seconds(), At: at}
 	}
 	return e
 }

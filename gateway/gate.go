@@ -17,22 +17,24 @@ func (v *view) blockedBy(name string) string {
 	if !ok || state.Share >= traffic.Full {
 		return ""
 	}
-	if why := v.blockedByBreaker(name, state.Share); why != "" {
+	if state.Condition() == traffic.Degraded {
+		if why := v.g.unproven(name); why != "" {
+			return why // which says more than the breakers that the same probes keep open
+		}
+	}
+	if why := v.blockedByBreaker(name, state.Share); why != "" || state.Condition() == traffic.Degraded {
 		return why
 	}
-	if state.Condition() == traffic.Degraded {
-		return v.g.unproven(name)
-	}
-	j := v.setup.watched[name].judged.Load()
+	verdict := v.setup.watched[name].judged.Load().of(state)
 	switch {
-	case j == nil || j.verdict == nil || j.share != state.Share:
+	case verdict == nil:
 		return fmt.Sprintf("no evidence of the step to %d%% yet", state.Share)
-	case j.verdict.Verdict == evidence.Pass:
+	case verdict.Verdict == evidence.Pass:
 		return ""
-	case j.verdict.EnoughIn > 0:
-		return fmt.Sprintf("evidence %s: %s; enough in about %s", j.verdict.Verdict, summary(j.verdict), spoken(j.verdict.EnoughIn.Round(time.Second)))
+	case verdict.EnoughIn > 0:
+		return fmt.Sprintf("evidence %s: %s; enough in about %s", verdict.Verdict, summary(verdict), spoken(verdict.EnoughIn.Round(time.Second)))
 	}
-	return "evidence " + j.verdict.Verdict + ": " + summary(j.verdict)
+	return "evidence " + verdict.Verdict + ": " + summary(verdict)
 }
 
 // blockedByBreaker is what its buckets have against it. One that nobody probes
@@ -45,6 +47,8 @@ func (v *view) blockedByBreaker(name string, share int) string {
 		}
 		why := fmt.Sprintf("breaker %s is %s", b.Bucket.Capability, b.State)
 		switch {
+		case b.State == "open" && b.ProbeDue && b.Reserved:
+			why += ", its probe is due"
 		case b.State == "open" && b.ProbeDue:
 			why += ", its probe waits for traffic"
 		case b.State == "open":

@@ -31,6 +31,16 @@ type judged struct {
 	signals []health.Signal
 	verdict *evidence.Verdict // of the step in force, nil if there is none
 	share   int               // that the verdict is of
+	taken   time.Time         // when that step was taken
+}
+
+// of is the verdict of the step that s is at, nil if there is none yet: the same
+// share taken again is another step.
+func (j *judged) of(s traffic.State) *evidence.Verdict {
+	if j == nil || s.Condition() != traffic.Recovering || j.share != s.Share || !j.taken.Equal(s.Since) {
+		return nil
+	}
+	return j.verdict
 }
 
 // judge judges all upstreams over and over, and does what follows from it.
@@ -69,7 +79,7 @@ func (g *Gateway) judgeOne(in *inspection, u *config.Upstream, served time.Durat
 	w.evidence.Tick(now == health.Healthy, in.now)
 	j := &judged{
 		at: in.now, state: now, since: in.now, why: w.machine.Explain(in.now), signals: w.machine.Signals(),
-		verdict: verdict, share: state.Share,
+		verdict: verdict, share: state.Share, taken: state.Since,
 	}
 	if was := w.judged.Load(); was != nil && was.state == now {
 		j.since = was.since
