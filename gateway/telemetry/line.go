@@ -96,6 +96,7 @@ func EventLine(e decision.Event) api.Event {
 		Event: string(e.Kind), Time: e.Time, Provider: e.Provider, Region: e.Region,
 		Capability: string(e.Capability), Model: e.Model, From: e.From, To: e.To, Reason: e.Reason,
 		Detail: cut(e.Detail, eventRoom), By: cut(e.By, idRoom), Why: cut(e.Why, eventRoom), Action: e.Action, Result: e.Result, Revision: e.Revision,
+		Required: cut(e.Required, eventRoom), Notified: e.Notified,
 	}
 }
 

@@ -64,6 +64,28 @@ func TestEventLine(t *testing.T) {
 	}
 }
 
+// An escalation says who is needed, and that nobody was told unless delivery was
+// confirmed, in the log as in the operator API.
+func TestEscalationLine(t *testing.T) {
+	e := decision.Event{
+		Kind: decision.KindEscalation, Provider: "a", Reason: "degraded", Detail: "two groups red for 60 s",
+		Required: "an operator, to see to the upstream", Notified: decision.NotifiedNone,
+	}
+	for _, notified := range []string{decision.NotifiedNone, "webhook"} {
+		e.Notified = notified
+		line := string(appendEvent(nil, e, Meta{}))
+		for _, want := range []string{`"event":"escalation"`, `"required":"an operator, to see to the upstream"`, `"notified":"` + notified + `"`} {
+			if !strings.Contains(line, want) {
+				t.Errorf("%s lacks %s", line, want)
+			}
+		}
+	}
+	e.Kind, e.Required, e.Notified = decision.KindProbe, "", ""
+	if line := string(appendEvent(nil, e, Meta{})); strings.Contains(line, "required") || strings.Contains(line, "notified") {
+		t.Errorf("of another event: %s", line)
+	}
+}
+
 // TEL-07: whatever clients and upstreams put into a request, its line stays small.
 func TestLineIsBounded(t *testing.T) {
 	huge := strings.Repeat("ü\x00", 1<<20)
@@ -90,8 +112,8 @@ func TestLineIsBounded(t *testing.T) {
 	if n := len(appendDecision(nil, &line)); n > 16<<10 {
 		t.Errorf("a hostile request has a line of %d bytes", n)
 	}
-	e := EventLine(decision.Event{Why: huge, Detail: huge, By: huge})
-	if len(e.Why) > eventRoom || len(e.Detail) > eventRoom || len(e.By) > idRoom {
+	e := EventLine(decision.Event{Why: huge, Detail: huge, By: huge, Required: huge})
+	if len(e.Required) > eventRoom || len(e.Why) > eventRoom || len(e.Detail) > eventRoom || len(e.By) > idRoom {
 		t.Errorf("event of %d, %d, %d bytes", len(e.Why), len(e.Detail), len(e.By))
 	}
 }

@@ -19,6 +19,7 @@ const (
 	KindCredential  = "credential"
 	KindPassthrough = "passthrough"
 	KindCooling     = "model_cooling"
+	KindEscalation  = "escalation"
 )
 
 // Event writes what happened in one line, without its time and author:
@@ -70,6 +71,19 @@ func Event(e *api.Event) string {
 		p.note(e)
 		if e.Result != api.ResultOK {
 			p.cause(e)
+		}
+	case KindEscalation:
+		p.word(strings.ReplaceAll(e.Reason, "_", " ") + " needs " + e.Required + ";")
+		switch {
+		case e.Notified != "none" && e.Notified != "":
+			p.word("told: " + e.Notified)
+		case e.Result == api.ResultFailed:
+			p.word("nobody was told, given up")
+		default:
+			p.word("nobody was told so far")
+		}
+		if e.Detail != "" {
+			p.word(" " + e.Detail)
 		}
 	default:
 		p.word(strings.ReplaceAll(e.Event, "_", " "))

@@ -88,6 +88,9 @@ func es(h string) []api.Event {
 		{Event: KindReload, Time: now, By: "ana", Result: "failed", Detail: "failback.yaml:3:5: unknown key"},
 		{Event: KindCredential, Time: now, Provider: "openai", Reason: "credential", Detail: "cooling for 5m"},
 		{Event: KindPassthrough, Time: now, Action: "on", By: "ben", Why: "all else is broken"},
+		{Event: KindEscalation, Time: now, Provider: "vertex", Reason: "shared_fault" + h, Required: "whoever runs it" + h, Notified: "none", Detail: "no connection" + h},
+		{Event: KindEscalation, Time: now, Provider: "vertex", Reason: "waiting", Required: "an operator, to decide", Notified: "none", Result: "failed", Detail: "no answer"},
+		{Event: KindEscalation, Time: now, Provider: "vertex", Reason: "waiting", Required: "an operator, to decide", Notified: "webhook" + h, Result: "ok", Detail: "pass at 5%"},
 	}
 }
 

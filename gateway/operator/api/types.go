@@ -555,6 +555,10 @@ type Event struct {
 	Action     string    `json:"action,omitempty"`
 	Result     string    `json:"result,omitempty"`
 	Revision   uint64    `json:"revision,omitempty"`
+	// Required is, of an escalation, who is needed for what; Notified where
+	// delivery to them was confirmed, or none.
+	Required string `json:"required,omitempty"`
+	Notified string `json:"notified,omitempty"`
 }
 
 // Events answers GET /operator/v1/events as JSON (without SSE): events after
