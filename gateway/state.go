@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"failback/gateway/breaker"
+	"failback/gateway/config"
 	"failback/gateway/decision"
 	"failback/gateway/health/probe"
 	"failback/gateway/operator/api"
@@ -14,8 +15,13 @@ import (
 	"failback/gateway/telemetry"
 )
 
-// scope is how far a command reaches until gateways share a store.
-const scope = "this gateway only"
+// scope is how far a command reaches.
+func scope(cfg *config.Config) string {
+	if cfg.Store != nil {
+		return "all gateways of the store"
+	}
+	return "this gateway only"
+}
 
 // State describes the gateway; see operator.Control.
 func (c *control) State(api.You) api.State {
@@ -32,7 +38,7 @@ func (c *control) State(api.You) api.State {
 		StartedAt:   g.started,
 		At:          v.now,
 		Draining:    g.draining.Load(),
-		Scope:       scope,
+		Scope:       scope(g.startedWith),
 		RetryBudget: api.RetryBudget{Available: available, Size: size, At: v.now},
 		Config: api.Config{
 			Path: s.cfg.Path, Hash: s.cfg.Hash(), LoadedAt: s.loadedAt,
