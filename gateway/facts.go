@@ -104,6 +104,7 @@ func (in *inspection) measures(u *config.Upstream, w *watched) health.Measures {
 		m.Breakers = append(m.Breakers, health.Breaker{
 			Capability: b.Bucket.Capability, State: b.State, Reason: b.Reason, Samples: b.Samples,
 			Waiting: b.ProbeDue || b.Unprobed, Forced: b.Forced != "",
+			Outweighed: b.Reason == breaker.ForWeight && !w.shutFor(b.Bucket.Capability),
 		})
 	}
 	for _, s := range in.probes[u.Name] {

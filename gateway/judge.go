@@ -231,8 +231,8 @@ func (g *Gateway) follow(e decision.Event) {
 	case decision.KindTrafficStep, decision.KindHealthTransition:
 		g.conform(s, e.Provider)
 	case decision.KindBreakerTransition:
-		if w := s.watched[e.Provider]; w != nil && e.From == "closed" && e.To == "open" {
-			w.opened(e.Capability)
+		if w := s.watched[e.Provider]; w != nil {
+			w.turned(&e)
 		}
 	}
 	if m, ok := messageOf(e); ok {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"failback/gateway/breaker"
 	"failback/gateway/decision"
 	"failback/gateway/health"
 	"failback/gateway/traffic"
@@ -26,6 +27,7 @@ type watched struct {
 
 	mu       sync.Mutex // guards everything that follows
 	openings health.Openings
+	doubts   map[decision.Capability]*doubt // of breakers
 	revision uint64 // of the traffic state that evidence follows
 	step     step
 }
@@ -37,12 +39,51 @@ type step struct {
 	share    int
 }
 
-// opened counts an opening of the breaker of c.
-func (w *watched) opened(c decision.Capability) {
-	w.evidence.Trip()
+// doubt is what is known of a breaker while it is shut. It opens for its weight
+// after a few failures, which another candidate's being better makes worth
+// leaving and which say little of the upstream: that speaks against it only
+// once two probes in a row failed.
+type doubt struct {
+	weight bool // it opened from closed for its weight, and that was not counted
+	failed int  // probes in a row
+}
+
+// turned takes a transition of a breaker.
+func (w *watched) turned(e *decision.Event) {
+	if e.From == breaker.Closed && e.To == breaker.Open {
+		w.evidence.Trip()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.openings.Count(c)
+	d := w.doubts[e.Capability]
+	if d == nil {
+		d = new(doubt)
+		if w.doubts == nil {
+			w.doubts = make(map[decision.Capability]*doubt)
+		}
+		w.doubts[e.Capability] = d
+	}
+	switch {
+	case e.To == breaker.Ramping || e.To == breaker.Closed:
+		*d = doubt{}
+	case e.From == breaker.Closed && e.Reason == breaker.ForWeight:
+		d.weight = true
+	case e.From == breaker.Closed && e.To == breaker.Open:
+		w.openings.Count(e.Capability)
+	case e.Reason == breaker.ProbeFailed:
+		if d.failed++; d.failed == probedTwice && d.weight {
+			d.weight = false
+			w.openings.Count(e.Capability)
+		}
+	}
+}
+
+// shutFor reports whether the breaker of c is shut for what its probes met.
+func (w *watched) shutFor(c decision.Capability) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.doubts[c]
+	return d != nil && d.failed >= probedTwice
 }
 
 func (w *watched) countedOpenings() health.Openings {

@@ -30,7 +30,10 @@ type Breaker struct {
 	// Waiting says that it would let a probe through and none came: nobody
 	// knows how the upstream is.
 	Waiting bool
-	Forced  bool // by an operator: no measurement
+	// Outweighed says that it is shut because another candidate does better. It
+	// takes so few failures that they say little of the upstream.
+	Outweighed bool
+	Forced     bool // by an operator: no measurement
 }
 
 // ProbeResult is the last probe of one candidate and capability.
@@ -145,6 +148,8 @@ func breakers(now time.Time, l []Breaker) Signal {
 			good = append(good, name+" closed")
 		case b.State == "ramping":
 			good = append(good, name+" ramping")
+		case b.Outweighed:
+			mute = append(mute, name+" "+b.State+" (another one does better)")
 		case b.Waiting:
 			mute = append(mute, name+" waits for a probe")
 		default:
