@@ -207,7 +207,11 @@ func (o *opened) answer(title string, done func() bool) {
 func (o *opened) step(t *testing.T, key string, share int) {
 	t.Helper()
 	title := fmt.Sprintf("Lower a in TEST to %d%%?", share)
-	if key == ">" {
+	switch {
+	case key != ">":
+	case o.upstream(t).Health == api.Degraded:
+		title = fmt.Sprintf("Recover a in TEST at %d%%?", share)
+	default:
 		title = fmt.Sprintf("Send %d%% back to a in TEST?", share)
 	}
 	o.press(key)
