@@ -126,6 +126,8 @@ func (v *view) fillCare(s *api.State) {
 		})
 	}
 	s.Store = v.g.storeStatus()
+	p := v.g.pinger.Status()
+	s.Ping = api.Ping{Configured: p.Configured, Held: p.Held, LastOK: p.LastOK, LastError: p.LastError, LastErrorAt: p.LastErrorAt}
 	n := v.g.notify.Status()
 	s.Notify = api.Notify{
 		Configured: n.Configured, Pending: n.Pending, Oldest: n.Oldest, LastOK: n.LastOK,

@@ -213,7 +213,7 @@ func TestReferenceHasEveryType(t *testing.T) {
 		api.Number{}, api.State{}, api.You{}, api.Upstream{}, api.TaskRate{}, api.NextStep{}, api.Undo{}, api.Breaker{},
 		api.Weight{}, api.Model{}, api.Candidate{}, api.Task{}, api.Session{}, api.RetryBudget{}, api.Config{}, api.Setting{},
 		api.Passthrough{}, api.Traffic{}, api.Log{}, api.AuditStatus{}, api.Sources{}, api.Source{}, api.Limit{}, api.Failback{}, api.FailbackStep{},
-		api.SharedFault{}, api.Dependency{}, api.Job{}, api.Notify{}, api.Store{}, api.Signal{}, api.Probe{}, api.Evidence{}, api.EvidenceRow{}, api.Plan{}, api.Decisions{}, api.Decision{}, api.DecisionCandidate{},
+		api.SharedFault{}, api.Dependency{}, api.Job{}, api.Ping{}, api.Notify{}, api.Store{}, api.Signal{}, api.Probe{}, api.Evidence{}, api.EvidenceRow{}, api.Plan{}, api.Decisions{}, api.Decision{}, api.DecisionCandidate{},
 		api.DecisionAttempt{}, api.Events{}, api.Event{}, api.Hello{}, api.Dropped{}, api.AuditTrail{}, api.AuditEntry{},
 		api.Result{}, api.ReloadItem{}, api.Command{}, api.Error{},
 	} {

@@ -27,6 +27,7 @@ func troubled(h string) *api.State {
 		{Name: "fine", EverySeconds: 5, LastSuccess: now},
 	}
 	s.Notify = api.Notify{Configured: true, Pending: 3, Oldest: ago(4 * time.Minute), LastError: "connection refused" + h, LastErrorAt: ago(9 * time.Second), Lost: 2}
+	s.Ping = api.Ping{Configured: true, Held: "late: probes" + h, LastOK: ago(5 * time.Minute), LastError: "it answers 500", LastErrorAt: ago(9 * time.Minute)}
 	s.Store = api.Store{Kind: "embedded", Error: "no space left on device" + h, Since: ago(2 * time.Minute)}
 	a, v, o := &s.Upstreams[0], &s.Upstreams[1], &s.Upstreams[2]
 	a.Health, a.HealthSince, a.HealthBy, a.HealthReason = api.Degraded, ago(24*time.Minute), "auto", "error_rate and probe red for 30s"+h
@@ -114,7 +115,16 @@ func TestNoticesOfOwnWork(t *testing.T) {
 		t.Errorf("%+v", ns)
 	}
 	s.Notify = api.Notify{LastError: "no webhook is configured"}
+	s.Ping = api.Ping{LastError: "not configured any more"}
 	if ns := Notices(s, now); len(ns) != 0 {
+		t.Errorf("%+v", ns)
+	}
+	s.Ping = api.Ping{Configured: true, LastOK: now}
+	if ns := Notices(s, now); len(ns) != 0 {
+		t.Errorf("%+v", ns)
+	}
+	s.Ping.LastError, s.Ping.LastErrorAt, s.Ping.LastOK = "it answers 500", now.Add(-9*time.Second), now.Add(-2*time.Minute)
+	if ns := Notices(s, now); len(ns) != 1 || ns[0].Word != "PING" || ns[0].Text != "the dead man's switch does not answer: it answers 500, 9s ago; last held 2m ago" {
 		t.Errorf("%+v", ns)
 	}
 }

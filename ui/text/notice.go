@@ -68,6 +68,9 @@ func Notices(s *api.State, now time.Time) []Notice {
 	if t := late(s.Jobs, now); t != "" {
 		add(false, "LATE", t)
 	}
+	if t := unpinged(&s.Ping, now); t != "" {
+		add(false, "PING", t)
+	}
 	if n := s.Audit.Pending; n > 0 || s.Audit.Lost > 0 {
 		t := strconv.Itoa(n) + " entries wait in memory"
 		if s.Audit.Lost > 0 {
@@ -183,6 +186,29 @@ func late(jobs []api.Job, now time.Time) string {
 		ls = append(ls, t)
 	}
 	return strings.Join(ls, "; ")
+}
+
+// unpinged says that the dead man's switch is not held, and so will soon raise
+// the alarm; empty if it is, or if there is none.
+func unpinged(p *api.Ping, now time.Time) string {
+	t := ""
+	switch {
+	case !p.Configured:
+		return ""
+	case p.Held != "":
+		t = "the dead man's switch is let go, " + p.Held
+	case p.LastError != "":
+		t = "the dead man's switch does not answer: " + p.LastError
+		if !p.LastErrorAt.IsZero() {
+			t += ", " + Age(now.Sub(p.LastErrorAt)) + " ago"
+		}
+	default:
+		return ""
+	}
+	if !p.LastOK.IsZero() {
+		t += "; last held " + Age(now.Sub(p.LastOK)) + " ago"
+	}
+	return t
 }
 
 // forHow is " for 2m10s"; empty if it is not known since when.

@@ -35,8 +35,8 @@ type State struct {
 	At          time.Time `json:"at"` // the gateway's clock when it answered
 	Revision    uint64    `json:"revision"`
 	Draining    bool      `json:"draining"`
-	// Scope says how far a command reaches: "this gateway only" until gateways
-	// share a store.
+	// Scope says how far a command about shares and states reaches: "this gateway
+	// only", or "all gateways of the store".
 	Scope string `json:"scope"`
 	// Demo is a banner text of a demonstration, empty otherwise.
 	Demo string `json:"demo,omitempty"`
@@ -65,6 +65,7 @@ type State struct {
 	SharedFault  *SharedFault `json:"shared_fault,omitempty"`
 	Dependencies []Dependency `json:"dependencies,omitempty"`
 	Jobs         []Job        `json:"jobs,omitempty"`
+	Ping         Ping         `json:"ping"`
 	Notify       Notify       `json:"notify"`
 	Store        Store        `json:"store"`
 }
@@ -87,7 +88,8 @@ type Dependency struct {
 	Name   string `json:"name"`
 	Domain string `json:"domain"` // dns/corp
 	Kind   string `json:"kind"`   // dns, tcp, tls, http or file
-	// Result is ok, failed, or unknown before the first check.
+	// Result is ok, failed, or unknown: before the first check, and when checks
+	// do not take place.
 	Result string    `json:"result"`
 	Detail string    `json:"detail,omitempty"`
 	At     time.Time `json:"at,omitzero"`    // of the last check
@@ -103,6 +105,17 @@ type Job struct {
 	LastSuccess  time.Time `json:"last_success,omitzero"` // zero: never yet
 	Late         bool      `json:"late"`                  // it should have succeeded since
 	Error        string    `json:"error,omitempty"`       // of the last run, empty if it succeeded
+}
+
+// Ping says whether the dead man's switch is being held: it is asked for while
+// every job is in time.
+type Ping struct {
+	Configured bool `json:"configured"`
+	// Held says why nobody is pinged: the jobs that are late. Empty if they are.
+	Held        string    `json:"held,omitempty"`
+	LastOK      time.Time `json:"last_ok,omitzero"`     // of the last that was confirmed
+	LastError   string    `json:"last_error,omitempty"` // of the last, empty if it was confirmed
+	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 }
 
 // Notify says whether those who were to be told have been.
@@ -200,7 +213,7 @@ type Upstream struct {
 	Share    int       `json:"share"`
 	Live     Number    `json:"live"`
 	Since    time.Time `json:"since"`    // of the share
-	StateBy  string    `json:"state_by"` // who set it, "auto" for a start
+	StateBy  string    `json:"state_by"` // who set it; "auto", "plan:NAME": the gateway
 	StateWhy string    `json:"state_why,omitempty"`
 	Unsynced bool      `json:"unsynced,omitempty"` // in force here, not yet written down
 	// FailbackID salts membership while the share is below 100.
@@ -210,11 +223,12 @@ type Upstream struct {
 	// is of a version that does not measure it.
 	Health       string    `json:"health,omitempty"`
 	HealthSince  time.Time `json:"health_since,omitzero"`
-	HealthBy     string    `json:"health_by,omitempty"`     // who set it, "auto" for the machine
+	HealthBy     string    `json:"health_by,omitempty"`     // who set it, as StateBy
 	HealthReason string    `json:"health_reason,omitempty"` // for people
 	Signals      []Signal  `json:"signals,omitempty"`
 	Probes       []Probe   `json:"probes,omitempty"`
-	// Evidence is that of the step in force; nil unless the upstream recovers.
+	// Evidence is that of the step in force; nil unless the upstream recovers, and
+	// until its step was judged.
 	Evidence *Evidence `json:"evidence,omitempty"`
 	// Plan is set while an operator's approval of the whole table lasts.
 	Plan *Plan `json:"plan,omitempty"`
@@ -280,9 +294,11 @@ type Probe struct {
 	NextAt time.Time `json:"next_at,omitzero"`
 	Passed int       `json:"passed"` // in a row
 	Failed int       `json:"failed"` // in a row
-	// SpentUSD is what probes cost today, none if prices are not configured.
+	// SpentUSD is what the probes of the candidate cost today (UTC), all its
+	// capabilities together; none if the price is not configured.
 	SpentUSD Number `json:"spent_usd"`
-	// Held says why there is none: its daily cost is used up. Empty if there is.
+	// Held says why there is none now: its daily cost is used up, or a reason such
+	// as breaker_open or capacity. Empty if there is.
 	Held string `json:"held,omitempty"`
 }
 
