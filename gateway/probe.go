@@ -32,11 +32,7 @@ func (g *Gateway) probeTargets(s *setup) []probe.Target {
 	}
 	var targets []probe.Target
 	for _, k := range order {
-		u := s.upstreams[k.upstream]
-		settings := upstreamSettings(s.cfg, k.upstream)
-		if u == nil || settings == nil {
-			continue
-		}
+		u, settings := s.upstreams[k.upstream], s.config(k.upstream)
 		caps := probedCapabilities(u.Dialect, k.model, claimed[k])
 		cost := costOf(settings, k.model)
 		for _, c := range decision.Capabilities {
@@ -54,15 +50,6 @@ func (g *Gateway) probeTargets(s *setup) []probe.Target {
 		}
 	}
 	return targets
-}
-
-func upstreamSettings(cfg *config.Config, name string) *config.Upstream {
-	for i := range cfg.Upstreams {
-		if cfg.Upstreams[i].Name == name {
-			return &cfg.Upstreams[i]
-		}
-	}
-	return nil
 }
 
 // probedCapabilities is what of the claimed capabilities is asked for. No model
