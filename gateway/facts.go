@@ -110,7 +110,8 @@ func (in *inspection) measures(u *config.Upstream, w *watched) health.Measures {
 	for _, s := range in.probes[u.Name] {
 		r := health.ProbeResult{Model: s.Target.Model, Capability: s.Target.Capability, Held: s.Held == probe.HeldCost}
 		if s.HasLast {
-			r.Class, r.At = s.Last.Outcome.Class, s.Last.At
+			// Known since it ended: one that hangs is as old as it took.
+			r.Class, r.At = s.Last.Outcome.Class, s.Last.At.Add(s.Last.Took)
 		}
 		m.Probes = append(m.Probes, r)
 	}
@@ -124,6 +125,16 @@ func (in *inspection) measures(u *config.Upstream, w *watched) health.Measures {
 // passed.
 func probed(l []probe.Status) bool {
 	return len(l) > 0 && !slices.ContainsFunc(l, func(s probe.Status) bool { return s.Passed < probedTwice })
+}
+
+// probesAll reports whether the prober asks for each bucket of name that is not
+// closed.
+func (in *inspection) probesAll(name string) bool {
+	return !slices.ContainsFunc(in.buckets, func(b breaker.Snapshot) bool {
+		return b.Bucket.Upstream == name && b.State != breaker.Closed && !slices.ContainsFunc(in.probes[name], func(s probe.Status) bool {
+			return s.Target.Capability == b.Bucket.Capability && s.Held != probe.HeldCost
+		})
+	})
 }
 
 // last reports whether there is something that only name serves, of those that

@@ -88,7 +88,7 @@ func (g *Gateway) judgeOne(in *inspection, u *config.Upstream, served time.Durat
 	if transition != nil {
 		g.event(transition.Event(u.Name, u.Region))
 	}
-	g.pace(in.setup, u, now, j.signals)
+	g.pace(in, u, now, j.signals)
 	in.setup.upstreams[u.Name].Spare.Store(state.Machine && facts.Probed)
 	if verdict != nil && verdict.Verdict == evidence.Pass {
 		g.traffic.MarkPassed(u.Name, state.Revision)
@@ -98,13 +98,17 @@ func (g *Gateway) judgeOne(in *inspection, u *config.Upstream, served time.Durat
 }
 
 // pace has an upstream probed as fast as its breaker would, while it is suspect
-// or degraded.
-func (g *Gateway) pace(s *setup, u *config.Upstream, state health.State, signals []health.Signal) {
+// or degraded. Its breakers are then probed by the prober: clients, who are
+// many, would leave it none of their probes, and health without the signal that
+// does not hang on traffic.
+func (g *Gateway) pace(in *inspection, u *config.Upstream, state health.State, signals []health.Signal) {
 	every := time.Duration(0)
-	if health.Hurry(state, signals) {
+	hurry := health.Hurry(state, signals)
+	if hurry {
 		every = u.Breaker.Cooldown
 	}
 	g.prober.Pace(u.Name, every)
+	g.breakers.Reserve(u.Name, state == health.Degraded || hurry && in.probesAll(u.Name))
 }
 
 // act does what the machine wishes, unless an operator was faster.
