@@ -501,7 +501,7 @@ func (m *model) takeShare(msg shareMsg) tea.Cmd {
 		}
 		s, st := m.th.outside(msg.result.Message), good
 		if msg.result.AuditPending {
-			s, st = s+" (in force; the audit file cannot be written now)", warn
+			s, st = s+" (in force; the audit cannot be written now)", warn
 		}
 		m.say(st, s)
 		if s := msg.settling; s != nil {

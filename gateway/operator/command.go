@@ -67,7 +67,7 @@ func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.C
 		if err := s.audit.append(e, auditWait); err != nil {
 			refused := &api.Error{
 				Code:       api.CodeFailed,
-				Message:    "nothing was changed: the audit file cannot be written: " + err.Error(),
+				Message:    "nothing was changed: the audit cannot be written: " + err.Error(),
 				Hint:       "lowering a share works without it",
 				HTTPStatus: http.StatusServiceUnavailable,
 			}

@@ -46,7 +46,8 @@ type Options struct {
 	// Tokens are the tokens in force, asked for at every request, so that a
 	// reload takes effect at once; nil: none.
 	Tokens func() []Token
-	// AuditPath is the audit file, created if missing, appended to. Required.
+	// AuditPath is the audit file, created if missing, appended to, unless Audit
+	// is set. Required.
 	AuditPath string
 	// Audit keeps the audit in the place of the file; nil: the file does. What
 	// the file holds is imported once, and the file renamed.
@@ -175,7 +176,7 @@ func (s *Server) Claim() (release func(), err error) {
 	}, nil
 }
 
-// Start opens the audit file, listens and serves. If it fails nothing is left
+// Start opens the audit, listens and serves. If it fails nothing is left
 // open, and the server cannot be started again.
 func (s *Server) Start() (err error) {
 	s.mu.Lock()
@@ -246,7 +247,7 @@ func (s *Server) Start() (err error) {
 }
 
 // Stop stops listening, ends event streams, waits for commands under way until
-// ctx ends, and closes the audit file. It is idempotent.
+// ctx ends, and closes the audit. It is idempotent.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	was := s.state

@@ -17,7 +17,7 @@ type writes struct {
 	byTarget map[string]*api.Event
 }
 
-// load fills in what the audit file says of the time before this process.
+// load fills in what the audit says of the time before this process.
 func (w *writes) load(oldestFirst []api.AuditEntry, line func(decision.Event) api.Event) {
 	for _, e := range oldestFirst {
 		if e.Phase == api.PhaseDone && e.Result == api.ResultOK {

@@ -199,7 +199,7 @@ func Result(r *api.Result) string {
 	b.WriteString(Visible(r.Message))
 	b.WriteByte('\n')
 	if r.AuditPending {
-		b.WriteString("it is in force, and not in the audit file yet: the file cannot be written now\n")
+		b.WriteString("it is in force, and not in the audit yet: that cannot be written now\n")
 	}
 	if u := r.Upstream; u != nil {
 		fmt.Fprintf(&b, "%s share %d%%, revision %d, next step %s\n", Visible(u.Name), u.Share, u.Revision, Next(u, time.Time{}))

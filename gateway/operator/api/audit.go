@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// AuditEntry is one line of the audit file. A command that reached the gateway
+// AuditEntry is one entry of the audit. A command that reached the gateway
 // leaves two with the same ID: "asked" before it takes effect and "done" with
 // its result. One that was refused before that leaves one, "refused". Lowering
 // a share leaves only "done": it waits for no file.
@@ -61,7 +61,7 @@ const (
 	ResultUnknown = "unknown"
 )
 
-// AuditStatus says whether the audit file is being written.
+// AuditStatus says whether the audit is being written.
 type AuditStatus struct {
 	// Pending counts entries that wait in memory because the file cannot be
 	// written; Lost those for which there was no room.
