@@ -69,6 +69,23 @@ func TestHealsStepByStep(t *testing.T) {
 	courseIsTold(t, w)
 }
 
+// Clients take all that the half-open breakers of a busy upstream let through.
+// Probes, that begin only when it is suspect, still tell, and it is degraded
+// after suspect_window, not after the five minutes that one group takes.
+func TestABusyUpstreamIsDegradedInTime(t *testing.T) {
+	a, b := newPatient(t), newPatient(t)
+	w := startWard(t, admit(t, a.url, b.url, "", ", probe: {every: 1s}", ""))
+	a.mode.Store(broken)
+	one, two := newLoad(t, w.url), newLoad(t, w.url)
+	w.reaches(t, api.Suspect, 100)
+	u := w.reaches(t, api.Degraded, 0)
+	if !strings.Contains(u.HealthReason, "two independent groups") {
+		t.Error(u.HealthReason)
+	}
+	one.none(t, "in the outage")
+	two.none(t, "in the outage")
+}
+
 // quiet checks that a while of probes brings no client.
 func quiet(t *testing.T, w *ward, a *patient) {
 	t.Helper()
