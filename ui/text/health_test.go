@@ -59,6 +59,11 @@ func troubled(h string) *api.State {
 func TestHealthText(t *testing.T) {
 	s := troubled("")
 	golden(t, "status-health.txt", Status(s))
+	for line := range strings.Lines(Status(s)) {
+		if n := Width(strings.TrimSuffix(line, "\n")); n > pageWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 	golden(t, "evidence.txt", Evidence(&s.Upstreams[0], now)+"\n"+Evidence(&s.Upstreams[2], now))
 	for l := range strings.SplitSeq(healths(s, now)+Evidence(&s.Upstreams[2], now), "\n") {
 		if n := ansi.StringWidth(l); n > pageWidth {

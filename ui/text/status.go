@@ -25,24 +25,24 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 	}
 	fmt.Fprintf(&b, "failback %s %s  %s\n", Visible(env), Visible(s.Instance), Visible(s.Scope))
 	fmt.Fprintf(&b, "gateway     version %s, pid %d, up %s, at %s\n", orNone(s.Version), s.PID, Age(now.Sub(s.StartedAt)), now.UTC().Format(time.RFC3339))
-	fmt.Fprintf(&b, "you         %s (%s)", orNone(s.You.Name), orNone(s.You.Role))
+	you := orNone(s.You.Name) + " (" + orNone(s.You.Role) + ")"
 	if s.You.ReadOnlyWhy != "" {
-		fmt.Fprintf(&b, ", read-only: %s", Visible(s.You.ReadOnlyWhy))
+		you += ", read-only: " + Visible(s.You.ReadOnlyWhy)
 	}
-	b.WriteByte('\n')
+	paragraph(&b, 0, "you", you)
 	for _, n := range Notices(s, now) {
 		paragraph(&b, 0, n.Word, n.Text)
 	}
 	t := &s.Traffic
-	fmt.Fprintf(&b, "users       %s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s\n",
-		Number(t.RPS, Rate), Number(t.FailedRatio, Percent), Number(t.FirstOutputP95, Seconds), t.InFlight, Number(t.ClientRetries, Rate))
-	fmt.Fprintf(&b, "fallback    %s over 1m, %s req/s, retry budget %s of %s\n",
-		Number(t.FallbackRatio, Percent), Number(t.FallbackRPS, Rate), Rate(s.RetryBudget.Available), Rate(s.RetryBudget.Size))
+	paragraph(&b, 0, "users", fmt.Sprintf("%s req/s, failed %s, first output p95 %s, in flight %d, client retries %s/s",
+		Number(t.RPS, Rate), Number(t.FailedRatio, Percent), Number(t.FirstOutputP95, Seconds), t.InFlight, Number(t.ClientRetries, Rate)))
+	paragraph(&b, 0, "fallback", fmt.Sprintf("%s over 1m, %s req/s, retry budget %s of %s",
+		Number(t.FallbackRatio, Percent), Number(t.FallbackRPS, Rate), Rate(s.RetryBudget.Available), Rate(s.RetryBudget.Size)))
 	if f != nil {
 		b.WriteString(f.lines())
 	}
-	fmt.Fprintf(&b, "last write  %s\n\n", lastWrite(s, now))
-
+	paragraph(&b, 0, "last write", lastWrite(s, now))
+	b.WriteByte('\n')
 	b.WriteString(upstreams(s, changes, now))
 	b.WriteString(healths(s, now))
 	if len(s.Tasks) > 0 {
@@ -70,6 +70,7 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 	}
 	fmt.Fprintf(&b, "\nconfiguration %s, hash %s, loaded %s\n", orNone(s.Config.Path), orNone(s.Config.Hash), Clock(s.Config.LoadedAt, now))
 	fmt.Fprintf(&b, "decision log  %s, %s lines written, %s dropped\n", orNone(s.Log.Target), Count(s.Log.Written), Count(s.Log.Dropped))
+	b.WriteString(ownWork(s, now))
 	if len(s.Settings) > 0 {
 		b.WriteByte('\n')
 		rows := make([][]string, len(s.Settings))
@@ -81,11 +82,13 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 	return b.String()
 }
 
+// upstreams writes a row of each upstream that fits a page, and below it what
+// its breaker does if that is not plainly closed, and its next step up.
 func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 	if len(s.Upstreams) == 0 {
 		return "no upstream is configured\n"
 	}
-	header := []string{"UPSTREAM", "BREAKER", "FOR", ">SHARE", ">LIVE", ">REQ/S", ">ERR", ">P95", ">REV", "NEXT STEP"}
+	header := []string{"UPSTREAM", "BREAKER", ">SHARE", ">LIVE", ">REQ/S", ">ERR", ">P95", ">REV"}
 	measured := Measured(s)
 	if measured {
 		header = slices.Insert(header, 1, "HEALTH")
@@ -93,25 +96,94 @@ func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 	rows := make([][]string, len(s.Upstreams))
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
-		breaker, since := "none", "-"
+		breaker := "none"
 		if w := Worst(u.Breakers); w != nil {
-			at, least := Since(u, changes)
-			breaker, since = Breaker(w, now), For(at, least, now)
-		}
-		share := strconv.Itoa(u.Share) + "%"
-		if u.Unsynced {
-			share += " UNSYNCED"
+			breaker = BreakerShort(w, now)
 		}
 		rows[i] = []string{
-			u.Name, breaker, since, share, Live(u),
-			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), FirstOutput(u),
-			strconv.FormatUint(u.Revision, 10), Next(u, now),
+			u.Name, breaker, strconv.Itoa(u.Share) + "%", Live(u),
+			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), FirstOutput(u), strconv.FormatUint(u.Revision, 10),
 		}
 		if measured {
-			rows[i] = slices.Insert(rows[i], 1, HealthFor(u, now))
+			rows[i] = slices.Insert(rows[i], 1, HealthShort(u))
 		}
 	}
-	return Table(header, rows)
+	lines := strings.SplitAfter(Table(header, rows), "\n")
+	var b strings.Builder
+	b.WriteString(lines[0])
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		b.WriteString(lines[i+1])
+		if w := Worst(u.Breakers); w != nil && Breaker(w, now) != state(closed) {
+			t := Breaker(w, now)
+			if w.Forced != "" {
+				t = "FORCED " + Visible(strings.ToUpper(w.Forced)+" by "+w.ForcedBy) + ", ends in " + left(w.ForcedUntil, now)
+			} else {
+				at, least := Since(u, changes)
+				t += ", for " + For(at, least, now)
+			}
+			paragraph(&b, 2, "breaker", strings.TrimSpace(Visible(w.Capability)+" "+t))
+		}
+		if u.Unsynced {
+			paragraph(&b, 2, "UNSYNCED", "in force here, not yet written down")
+		}
+		if u.NextStep.Share != 0 || u.Share < 100 {
+			paragraph(&b, 2, "next step", Next(u, now))
+		}
+	}
+	return b.String()
+}
+
+// ownWork writes how the gateway does what nobody asks it for; empty for a
+// version that does not say.
+func ownWork(s *api.State, now time.Time) string {
+	if s.Store.Kind == "" {
+		return ""
+	}
+	var b strings.Builder
+	line := func(label, t string) { paragraph(&b, 0, label+strings.Repeat(" ", 13-len(label)), Visible(t)) }
+	store := s.Store.Kind
+	if s.Store.Error != "" {
+		store += ", writes fail: " + s.Store.Error
+	}
+	line("store", store)
+	late := 0
+	for i := range s.Jobs {
+		if s.Jobs[i].Late {
+			late++
+		}
+	}
+	jobs := strconv.Itoa(len(s.Jobs)) + ", all in time"
+	if late > 0 {
+		jobs = strconv.Itoa(len(s.Jobs)) + ", late " + strconv.Itoa(late)
+	}
+	line("jobs", jobs)
+	if len(s.Dependencies) > 0 {
+		var ds []string
+		for i := range s.Dependencies {
+			d := &s.Dependencies[i]
+			t := d.Name + " " + d.Result
+			if !d.At.IsZero() {
+				t += " (checked " + Age(now.Sub(d.At)) + " ago)"
+			}
+			ds = append(ds, t)
+		}
+		line("dependencies", strings.Join(ds, ", "))
+	}
+	line("notify", heard(s.Notify.Configured, "webhook", s.Notify.LastOK, now))
+	line("ping", heard(s.Ping.Configured, "configured", s.Ping.LastOK, now))
+	return b.String()
+}
+
+// heard says whether anybody is told, and when that was confirmed last.
+func heard(configured bool, whom string, last, now time.Time) string {
+	switch {
+	case !configured:
+		return "nobody is configured"
+	case last.IsZero():
+		return whom + ", nothing confirmed yet"
+	}
+	return whom + ", last confirmed " + Age(now.Sub(last)) + " ago"
 }
 
 // Next writes the next step up of u, or why it may not be taken, now being the
