@@ -20,20 +20,28 @@ func (tm *terminal) follow(key, named string) {
 	tm.press(key)
 }
 
-var rowOfPrimary = regexp.MustCompile(`(?m)^ > anthropic-us-east-1 +\S.*? (\d+)%`)
+var rowOfPrimary = regexp.MustCompile(`(?m)^ > anthropic-us-east-1 +([A-Z]+)\b.*? (\d+)%`)
 
-var whyTyped = regexp.MustCompile(`why( \(needed\))?: p`)
+// primaryIs waits until the overview says that of the primary.
+func (tm *terminal) primaryIs(health string, share int) {
+	tm.t.Helper()
+	tm.await(fmt.Sprintf("the primary %s at %d%%", health, share), func(screen string) bool {
+		m := rowOfPrimary.FindStringSubmatch(screen)
+		return m != nil && m[1] == health && m[2] == fmt.Sprint(share)
+	})
+}
 
 // The whole way on the demo, at 80x24, with keys that are on the screen: the
 // first sign of an outage, what it is, where the logs say so, traffic taken
-// away, the provider well again, and traffic back at 100 %.
+// away by the machine, the provider well again, and traffic back at 100 %, each
+// step on the evidence of the one before, until it is healthy.
 func TestFromOutageToTrafficBack(t *testing.T) {
 	t.Parallel()
 	tmp := place(t)
 	tm := newTerminal(t, "TMPDIR="+tmp)
 	tm.patience = 90 * time.Second // the outage begins and ends by the demo's own clock
 	tm.console(program, "demo")
-	tm.shows("DEMO", " > anthropic-us-east-1", "q end demo")
+	tm.shows("DEMO windows cut to 10 s", " > anthropic-us-east-1", "q end demo")
 	dirs, _ := filepath.Glob(filepath.Join(tmp, "failback-demo-*"))
 	if len(dirs) != 1 {
 		t.Fatalf("its directories: %v", dirs)
@@ -54,9 +62,11 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 
 	// Before: no fallback, and the screen says so, with its limit.
 	tm.shows("FALLBACK 0.0%", "limit 2%")
-	// The first sign: a breaker opens, the ratio goes over its limit, a runbook
-	// is proposed.
-	tm.shows("OPEN", "over limit 2%", "[1] provider returns 5xx")
+	tm.primaryIs("HEALTHY", 100)
+	// The first sign: it is suspect, its breaker opens, the ratio goes over its
+	// limit, a runbook is proposed. Nothing is taken from it yet.
+	tm.primaryIs("SUSPECT", 100)
+	tm.shows("over limit 2%", "[1] provider returns 5xx")
 	tm.follow("1", "[1]")
 	tm.shows("RUNBOOK provider returns 5xx", "WHAT TO CHECK FIRST")
 
@@ -65,51 +75,69 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 	tm.shows("first-switch")
 	tm.follow("Enter", "enter run")
 	tm.shows("first 1 only", "degraded_completed")
-
-	// Traffic is taken away by hand, a step at a time.
 	tm.follow("Escape", "esc back")
 	tm.shows("LOGS of the gateway itself", "not-allowed")
 	tm.follow("Escape", "esc back")
 	tm.shows("RUNBOOK provider returns 5xx")
 	tm.follow("Escape", "esc back")
-	tm.shows(" > anthropic-us-east-1")
-	tm.follow("W", "W arm")
-	tm.shows("ARMED")
-	for _, share := range []int{75, 25, 5, 0} {
-		tm.follow("<", "< down")
-		tm.shows(fmt.Sprintf("y  lower to %d%%", share))
-		tm.pressUntil("y", "the share is lowered", func() bool { return primary().Share == share })
-		tm.await(fmt.Sprintf("SHARE %d%%", share), func(screen string) bool {
-			m := rowOfPrimary.FindStringSubmatch(screen)
-			return m != nil && m[1] == fmt.Sprint(share)
-		})
-	}
 
-	// The provider is well again when its breaker says so, not its status page.
-	tm.await("the end of the outage", func(screen string) bool { return strings.Contains(screen, "DEMO healthy again") })
-	// Back, step by step: each waits until LIVE has followed.
-	for _, share := range []int{5, 25, 75, 100} {
-		until(t, "the next step is not barred", func() bool {
-			n := primary().NextStep
-			return n.Share == share && n.BlockedBy == ""
-		})
-		tm.follow(">", "> up")
-		// The breaker is open until traffic brings its probe: the first step asks why.
-		if strings.Contains(tm.shows(fmt.Sprintf("Send %d%% back", share), "why"), "why (needed)") {
-			tm.pressUntil("p", "a reason is typed", func() bool { return whyTyped.MatchString(tm.screen()) })
-			tm.follow("Enter", "enter or tab ends typing")
-		}
-		tm.shows(fmt.Sprintf("y  send %d%%", share))
-		tm.pressUntil("y", "the share is raised", func() bool { return primary().Share == share })
-		tm.await(fmt.Sprintf("SHARE %d%%", share), func(screen string) bool {
-			m := rowOfPrimary.FindStringSubmatch(screen)
-			return m != nil && m[1] == fmt.Sprint(share)
-		})
+	// The machine takes its traffic away, and says who did and why.
+	tm.primaryIs("DEGRADED", 0)
+	if u := primary(); u.StateBy != "auto" || u.Share != 0 {
+		t.Errorf("degraded: %+v", u)
 	}
-	tm.shows(" > anthropic-us-east-1", "100%", "CLOSED")
-	until(t, "the primary answers again", func() bool { return primary().Live.Value > 0.1 })
 	tm.follow("e", "e: all")
-	tm.shows("share 75% > 100%") // newest first; breakers may have filled the rest of the screen
+	tm.shows("auto", "share 100% > 0%", "> DEGRADED")
+	tm.follow("Escape", "esc back")
+
+	// The runbook of the way back. The gate opens when the probes say so, not
+	// their status page: meanwhile the screen says what is missing.
+	tm.shows(" > anthropic-us-east-1", "not now: ")
+	tm.follow("2", "[2]")
+	tm.shows("RUNBOOK manual failback by the table", "WHAT IT LOOKS LIKE HERE")
+	tm.follow("Escape", "esc back")
+	tm.shows("DEMO anthropic-us-east-1 is well again")
+	tm.shows("waits for an operator; probes passed")
+	tm.follow("W", "next 5%: W, > then y")
+	tm.shows("ARMED")
+
+	// Back, step by step, each on evidence and none with an override.
+	for _, share := range []int{5, 25, 75, 100} {
+		tm.shows(fmt.Sprintf("next %d%%: > then y", share))
+		tm.follow(">", "> up")
+		yes := fmt.Sprintf("y  send %d%%", share)
+		if share == 5 {
+			yes = "y  recover at 5%"
+		}
+		if screen := tm.shows(fmt.Sprintf("%d%%", share), yes); strings.Contains(screen, "(needed)") {
+			t.Errorf("%d%% needs a reason:\n%s", share, screen)
+		}
+		tm.pressUntil("y", "the share is raised", func() bool { return primary().Share == share })
+		tm.primaryIs("RECOVERING", share)
+	}
+	tm.primaryIs("HEALTHY", 100)
+	until(t, "the primary answers again", func() bool { return primary().Live.Value > 0.5 })
+	if u := primary(); u.FailbackID != "" {
+		t.Errorf("its failback has not ended: %+v", u)
+	}
+	tm.follow("e", "e: all")
+	tm.shows("share 75% > 100%", "RECOVERING > HEALTHY")
+	trail, err := client.Audit(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raised := 0
+	for _, e := range trail.Entries {
+		if e.Phase == api.PhaseDone && e.Result == api.ResultOK {
+			raised++
+			if e.Override {
+				t.Errorf("an override: %+v", e)
+			}
+		}
+	}
+	if raised != 4 {
+		t.Errorf("%d commands went through, it was raised 4 times", raised)
+	}
 	tm.follow("q", "q end demo")
 	tm.restored(0)
 }
