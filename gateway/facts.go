@@ -59,7 +59,7 @@ func (in *inspection) facts(u *config.Upstream, w *watched, s traffic.State) (he
 		Last:        in.last(u.Name),
 		OtherAdmits: in.otherAdmits(u.Name),
 		SharedFault: in.fault.Spares(u.Name),
-		Probed:      probed(in.probes[u.Name]),
+		Probed:      in.probed(in.probes[u.Name]),
 		Advance:     advances[cfg.Failback.Advance],
 		Plan:        s.Plan != nil,
 	}
@@ -103,7 +103,7 @@ func (in *inspection) measures(u *config.Upstream, w *watched) health.Measures {
 		}
 		m.Breakers = append(m.Breakers, health.Breaker{
 			Capability: b.Bucket.Capability, State: b.State, Reason: b.Reason, Samples: b.Samples,
-			Waiting: b.ProbeDue || b.Unprobed, Forced: b.Forced != "",
+			Waiting: b.ProbeDue && !b.Reserved || b.Unprobed, Forced: b.Forced != "",
 			Outweighed: b.Reason == breaker.ForWeight && !w.shutFor(b.Bucket.Capability),
 		})
 	}
@@ -121,10 +121,16 @@ func (in *inspection) measures(u *config.Upstream, w *watched) health.Measures {
 	return m
 }
 
-// probed reports whether the last two probes of each candidate and capability
-// passed.
-func probed(l []probe.Status) bool {
-	return len(l) > 0 && !slices.ContainsFunc(l, func(s probe.Status) bool { return s.Passed < probedTwice })
+// probed reports whether l, the probes of one upstream, are recovery evidence.
+func (in *inspection) probed(l []probe.Status) bool {
+	maxAge := in.setup.cfg.Health.ProbeMaxAge
+	return len(l) > 0 && !slices.ContainsFunc(l, func(s probe.Status) bool { return !proven(&s, maxAge, in.now) })
+}
+
+// proven reports whether the last two probes of s passed, not too long ago: one
+// that is held may have passed before what happened since.
+func proven(s *probe.Status, maxAge time.Duration, now time.Time) bool {
+	return s.Passed >= probedTwice && now.Sub(s.Last.At) <= maxAge
 }
 
 // probesAll reports whether the prober asks for each bucket of name that is not

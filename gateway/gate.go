@@ -18,7 +18,7 @@ func (v *view) blockedBy(name string) string {
 		return ""
 	}
 	if state.Condition() == traffic.Degraded {
-		if why := v.g.unproven(name); why != "" {
+		if why := v.unproven(name); why != "" {
 			return why // which says more than the breakers that the same probes keep open
 		}
 	}
@@ -61,22 +61,25 @@ func (v *view) blockedByBreaker(name string, share int) string {
 
 // unproven says which recovery evidence is missing: the last two probes of each
 // candidate and capability passed.
-func (g *Gateway) unproven(name string) string {
+func (v *view) unproven(name string) string {
 	var all, passed int
 	failing := ""
-	for _, s := range g.prober.Snapshot() {
+	maxAge := v.setup.cfg.Health.ProbeMaxAge
+	for _, s := range v.probes() {
 		if s.Target.Upstream != name {
 			continue
 		}
 		all++
 		switch {
-		case s.Passed >= probedTwice:
+		case proven(&s, maxAge, v.now):
 			passed++
 		case failing != "":
 		case s.HasLast && s.Last.Verdict() == probe.Failed:
 			failing = fmt.Sprintf("; %s of %s: %s", s.Target.Capability, s.Target.Model, s.Last.Outcome.Class)
 		case s.Held != "":
 			failing = fmt.Sprintf("; %s of %s: %s", s.Target.Capability, s.Target.Model, s.Held)
+		case s.Passed >= probedTwice:
+			failing = fmt.Sprintf("; %s of %s: passed too long ago", s.Target.Capability, s.Target.Model)
 		}
 	}
 	switch {

@@ -40,7 +40,8 @@ type illness struct {
 	failback  string          // added to failback: ", advance: auto"
 	health    string          // within health: "mode: shadow"
 	more      string          // YAML at the top level
-	rate      int             // requests a second; 0: 5
+	rate      float64         // requests a second; 0: 5
+	streams   bool            // requests are for streams
 	asks      []string        // models that requests are for, in turn; nil: m
 	storage   traffic.Storage // nil: memory
 }
@@ -57,19 +58,20 @@ type ward struct {
 	clients sync.WaitGroup
 	hosts   sync.WaitGroup
 
-	mu    sync.Mutex // guards everything that follows
-	sent  int
-	ends  []end
-	rand  *rand.Rand
-	told  []note
-	deaf  bool // the webhook answers 500
-	perMs time.Duration
+	mu   sync.Mutex // guards everything that follows
+	sent int
+	next time.Duration // when the next request is due
+	ends []end
+	rand *rand.Rand
+	told []note
+	deaf bool // the webhook answers 500
 }
 
 // end is what one client got.
 type end struct {
 	at         time.Duration // when it was sent
 	model      string
+	talk       int // the conversation
 	status     int
 	upstream   string
 	reason     string
@@ -191,11 +193,18 @@ func (w *ward) yamlOf(dir string) string {
 	if models == "" {
 		models = "  m: {candidates: ["
 		for i, name := range w.names {
-			models += fmt.Sprintf("{upstream: %s, model: x, weight: %d, capabilities: [text]}, ", name, 100-10*i)
+			models += fmt.Sprintf("{upstream: %s, model: x, weight: %d, capabilities: %s}, ", name, 100-10*i, capabilities(w.streams))
 		}
 		models += "]}\n"
 	}
 	return yaml + "models:\n" + models
+}
+
+func capabilities(streams bool) string {
+	if streams {
+		return "[text, stream]"
+	}
+	return "[text]"
 }
 
 // configure makes yaml what the next start or reload reads.
@@ -284,15 +293,22 @@ func (w *ward) now() time.Duration { return time.Since(w.began) }
 
 // passes has requests come for d.
 func (w *ward) passes(d time.Duration) {
-	tick := time.NewTicker(time.Second / time.Duration(w.rate))
-	defer tick.Stop()
-	for range int(d.Seconds() * float64(w.rate)) {
+	w.mu.Lock()
+	next := w.next
+	w.mu.Unlock()
+	for end := w.now() + d; ; {
+		if next >= end {
+			time.Sleep(end - w.now())
+			break
+		}
+		time.Sleep(next - w.now())
+		next += time.Duration(float64(time.Second) / w.rate)
 		w.mu.Lock()
 		i := w.sent
 		w.sent++
+		w.next = next
 		w.mu.Unlock()
 		w.clients.Go(func() { w.one(i) })
-		<-tick.C
 	}
 	synctest.Wait()
 }
@@ -316,14 +332,21 @@ const conversations = 997
 
 func (w *ward) one(i int) {
 	model := w.asks[i%len(w.asks)]
-	body := `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}],"max_tokens":16}`
+	stream := ""
+	if w.streams {
+		stream = `,"stream":true`
+	}
+	body := `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}],"max_tokens":16` + stream + `}`
 	r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Failback-Conversation", fmt.Sprintf("c%d", i%conversations))
-	e := end{at: w.now(), model: model}
+	e := end{at: w.now(), model: model, talk: i % conversations}
 	rec := httptest.NewRecorder()
 	w.gw.ServeClient(rec, r)
 	h := rec.Header()
+	if w.streams && rec.Code == 200 && !strings.Contains(rec.Body.String(), "[DONE]") {
+		rec.Code = 0
+	}
 	e.status, e.upstream, e.reason = rec.Code, h.Get("Failback-Upstream"), h.Get("Failback-Reason")
 	e.retryAfter = h.Get("Retry-After")
 	w.mu.Lock()

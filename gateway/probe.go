@@ -3,14 +3,12 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"failback/gateway/breaker"
 	"failback/gateway/config"
 	"failback/gateway/decision"
-	"failback/gateway/health"
 	"failback/gateway/health/probe"
 	"failback/gateway/router"
 	"failback/gateway/upstream"
@@ -125,7 +123,7 @@ func (g *Gateway) attemptProbe(ctx context.Context, t probe.Target) probe.Result
 	permit := new(breaker.Permit)
 	if why := group.Acquire(permit, breaker.Ask{
 		Model: t.Model, Stream: t.Capability == decision.Stream, Prober: true, Deadline: deadline,
-	}); why != "" && !(why == decision.BreakerOpen && g.asksShut(t)) {
+	}); why != "" {
 		in, _ := group.RetryIn()
 		return probe.Result{Memo: t.Memo, Held: string(why), RetryIn: in}
 	}
@@ -139,23 +137,6 @@ func (g *Gateway) attemptProbe(ctx context.Context, t probe.Target) probe.Result
 		g.logProbe(u, t, &r)
 	}
 	return r
-}
-
-// asksShut reports whether t is asked although its breaker is open. Clients are
-// quicker than any probe to take what a half-open breaker lets through, so that
-// of a suspect upstream with traffic no probe would ever tell. Such a probe
-// teaches the breaker nothing, and what an operator forced open stays shut.
-func (g *Gateway) asksShut(t probe.Target) bool {
-	w := g.setup.Load().watched[t.Upstream]
-	if w == nil || g.faults.Active().Covers(t.Upstream) {
-		return false
-	}
-	if j := w.judged.Load(); j == nil || j.state != health.Suspect {
-		return false
-	}
-	return !slices.ContainsFunc(g.breakers.Snapshot(), func(b breaker.Snapshot) bool {
-		return b.Bucket.Upstream == t.Upstream && b.Forced != ""
-	})
 }
 
 // exchangeProbe sends the probe, in the form that the upstream understood last;

@@ -28,15 +28,16 @@ type watched struct {
 	mu       sync.Mutex // guards everything that follows
 	openings health.Openings
 	doubts   map[decision.Capability]*doubt // of breakers
-	revision uint64 // of the traffic state that evidence follows
+	revision uint64                         // of the traffic state that evidence follows
 	step     step
 }
 
-// step is what evidence is gathered for.
+// step is what evidence is gathered for. The same share taken again is another one.
 type step struct {
 	failback string
 	epoch    string
 	share    int
+	taken    int64 // nanoseconds since 1970
 }
 
 // doubt is what is known of a breaker while it is shut. It opens for its weight
@@ -101,7 +102,7 @@ func (w *watched) follow(s traffic.State) {
 		return
 	}
 	w.revision = s.Revision
-	next := step{failback: s.FailbackID, epoch: s.Epoch, share: s.Share}
+	next := step{failback: s.FailbackID, epoch: s.Epoch, share: s.Share, taken: s.Since.UnixNano()}
 	switch {
 	case next == w.step:
 		return
