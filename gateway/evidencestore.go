@@ -27,6 +27,7 @@ type keptStep struct {
 	Failback string            `json:"failback"`
 	Epoch    string            `json:"epoch"`
 	Share    int               `json:"share"`
+	Taken    int64             `json:"taken"` // see step
 	Window   evidence.Window   `json:"window"`
 	Earlier  []evidence.Window `json:"earlier"`
 }
@@ -100,14 +101,14 @@ func (w *watched) kept() (keptStep, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	window, earlier, ok := w.evidence.Step()
-	return keptStep{Failback: w.step.failback, Epoch: w.step.epoch, Share: w.step.share, Window: window, Earlier: earlier}, ok
+	return keptStep{Failback: w.step.failback, Epoch: w.step.epoch, Share: w.step.share, Taken: w.step.taken, Window: window, Earlier: earlier}, ok
 }
 
 // restore goes on with k if that is the step in force.
 func (w *watched) restore(k keptStep) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.step.failback != "" && w.step == (step{failback: k.Failback, epoch: k.Epoch, share: k.Share}) {
+	if w.step.failback != "" && w.step == (step{failback: k.Failback, epoch: k.Epoch, share: k.Share, taken: k.Taken}) {
 		w.evidence.Restore(k.Window, k.Earlier)
 	}
 }
