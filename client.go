@@ -208,7 +208,7 @@ func (in *invocation) move(cmd api.Command, send func(*api.Client, context.Conte
 		}
 		r, err := send(c, ctx, in.args[0], cmd)
 		if e, ok := errors.AsType[*api.Error](err); ok && !in.json && e.Code == api.CodeBlocked && e.Upstream != nil &&
-			(cmd.State == "" || e.Upstream.Health == api.Degraded) {
+			(cmd.Share != nil || cmd.State != "" && e.Upstream.Health == api.Degraded) {
 			fmt.Fprint(in.err, text.Evidence(e.Upstream, evidenceTime(e.Upstream)))
 		}
 		if err != nil {

@@ -43,7 +43,12 @@ func (c *control) SetShare(_ context.Context, who operator.Actor, name string, c
 	if cmd.Share != nil {
 		command.Share = *cmd.Share
 	}
-	return g.moved(name, before)(g.traffic.Set(command))
+	after, err := g.traffic.Set(command)
+	res, err := g.moved(name, before)(after, err)
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeBlocked && !cmd.Undo && !cmd.Override {
+		e.Hint = "--override --reason WHY does it all the same"
+	}
+	return res, err
 }
 
 func (c *control) SetState(ctx context.Context, who operator.Actor, name string, cmd api.Command) (api.Result, error) {
@@ -109,7 +114,6 @@ func (g *Gateway) shareError(name string, err error) error {
 		return &api.Error{
 			Code:     api.CodeBlocked,
 			Message:  e.Error(),
-			Hint:     "--override --reason WHY does it all the same",
 			Upstream: g.upstreamState(name),
 		}
 	}
