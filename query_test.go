@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -240,8 +241,11 @@ func lokiOf(t *testing.T, asked *[]string) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex // guards asked: each connection has a goroutine of its own
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		*asked = append(*asked, r.URL.Query().Get("query"))
+		mu.Unlock()
 		ns := func(name string) time.Time {
 			n, _ := strconv.ParseInt(r.FormValue(name), 10, 64)
 			return time.Unix(0, n)
