@@ -312,12 +312,18 @@ type load struct {
 
 func newLoad(t *testing.T, url string) *load {
 	t.Helper()
+	return newLoadOf(t, url, 40)
+}
+
+// newLoadOf is load of so many requests a second.
+func newLoadOf(t *testing.T, url string, rate int) *load {
+	t.Helper()
 	l := &load{}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 20 * time.Second}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		tick := time.NewTicker(time.Second / 40)
+		tick := time.NewTicker(time.Second / time.Duration(rate))
 		defer tick.Stop()
 		for i := 0; ; i++ {
 			select {

@@ -105,7 +105,9 @@ func TestAuto(t *testing.T) {
 	}
 	w.passes(t, 5)
 	until(t, "a person is asked", func() bool { return strings.Contains(w.upstream(t, "a").HealthReason, "after 2 retreats") })
-	told.gets(t, "waiting")
+	for _, kind := range []string{"degraded", "retreat", "waiting"} {
+		told.gets(t, kind)
+	}
 	if u := w.upstream(t, "a"); u.Share != 5 || u.Health != api.Recovering {
 		t.Errorf("after two retreats it is %s at %d%%", u.Health, u.Share)
 	}
