@@ -419,9 +419,12 @@ func (g *Gateway) stop(ctx context.Context) error {
 	g.running.Wait()
 	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer done()
-	// Those that were cut off have yet to be recorded.
-	for g.inflight.Load() > 0 && flush.Err() == nil {
-		wait(flush, 5*time.Millisecond)
+	// Those that were cut off have yet to be recorded. One that does not end must
+	// not take the time in which shares are written.
+	recorded, enough := context.WithTimeout(flush, flushTime/2)
+	defer enough()
+	for g.inflight.Load() > 0 && recorded.Err() == nil {
+		wait(recorded, 5*time.Millisecond)
 	}
 	errs = append(errs, g.closeAll(flush))
 	return errors.Join(errs...)

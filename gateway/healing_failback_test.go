@@ -412,3 +412,36 @@ func TestEachMessageOnce(t *testing.T) {
 		}
 	})
 }
+
+// A request that does not end when the gateway does costs no share.
+func TestAStuckRequestCostsNoShare(t *testing.T) {
+	storage := &moodyStorage{}
+	inWard(t, illness{storage: storage}, func(w *ward) {
+		w.passes(10 * time.Second)
+		for _, name := range w.names {
+			w.up[name].plays(func(e *exchange) { e.hang() })
+		}
+		gw, life := w.gw, context.Background()
+		w.life = life // nobody ends it
+		w.clients.Go(func() { w.one(0) })
+		synctest.Wait()
+		storage.becomes(true, 0)
+		if err := w.command("A", "ann", api.Command{State: api.Degraded, Reason: "drill"}); err != nil {
+			t.Fatal(err)
+		}
+		storage.becomes(false, 0)
+		if err := gw.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		records, _ := storage.Load(context.Background())
+		if r := records["A"]; r.Share != 0 || r.By != "ann" {
+			t.Errorf("%+v", records)
+		}
+		for _, name := range w.names {
+			w.up[name].closes()
+			w.listens(name)
+			w.up[name].plays(ok)
+		}
+		w.starts()
+	})
+}

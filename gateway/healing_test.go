@@ -44,6 +44,7 @@ type illness struct {
 	streams   bool            // requests are for streams
 	asks      []string        // models that requests are for, in turn; nil: m
 	storage   traffic.Storage // nil: memory
+	initial   string          // what the start reads; set by inWard
 }
 
 const quickSteps = "[{share: 25, observe: 60s}, {share: 75, observe: 60s}, {share: 100}]"
@@ -55,6 +56,8 @@ type ward struct {
 	began   time.Time
 	events  *chronicle
 	options gateway.Options
+	life    context.Context // of requests, until the gateway stops
+	leave   context.CancelFunc
 	clients sync.WaitGroup
 	hosts   sync.WaitGroup
 
@@ -69,7 +72,7 @@ type ward struct {
 
 // end is what one client got.
 type end struct {
-	at         time.Duration // when it was sent
+	at, done   time.Duration // when it was sent, and had its answer
 	model      string
 	talk       int // the conversation
 	status     int
@@ -150,7 +153,7 @@ func inWard(t *testing.T, s illness, f func(*ward)) {
 		for _, name := range s.names {
 			w.up[name] = &actor{name: name, play: ok, playH2: okH2, conns: map[*memnet.Conn]bool{}}
 			w.listens(name)
-			defer func() { w.up[name].refuses() }()
+			defer w.up[name].closes()
 		}
 		hook, err := w.net.Listen("hook.test:80")
 		if err != nil {
@@ -159,7 +162,8 @@ func inWard(t *testing.T, s illness, f func(*ward)) {
 		server := &http.Server{Handler: http.HandlerFunc(w.hook)}
 		w.hosts.Go(func() { _ = server.Serve(hook) })
 		defer server.Close()
-		w.configure(w.yamlOf(dir))
+		w.initial = w.yamlOf(dir)
+		w.configure(w.initial)
 		w.options = gateway.Options{
 			Log:    func(text string) { _, _ = fmt.Fprintln(w.texts, text) },
 			Stdout: w.events, DialContext: w.net.DialContext,
@@ -237,6 +241,16 @@ func (w *ward) listens(name string) {
 	w.hosts.Go(func() { a.serve(l, nil, &w.hosts) })
 }
 
+// closes has the upstream refuse connections, if it does not yet.
+func (a *actor) closes() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.l != nil {
+		_ = a.l.Close()
+		a.l = nil
+	}
+}
+
 // hook is the webhook.
 func (w *ward) hook(rw http.ResponseWriter, r *http.Request) {
 	var n note
@@ -265,13 +279,17 @@ func (w *ward) notes(kind string) (n int) {
 func (w *ward) starts() {
 	w.Helper()
 	w.gw = gateway.New(w.options)
+	w.life, w.leave = context.WithCancel(context.Background())
 	if err := w.gw.StartWithCare(context.Background(), w.storage); err != nil {
 		w.Fatal(err)
 	}
 }
 
+// stops ends the gateway and the requests that it has, as its server would.
 func (w *ward) stops() {
 	w.Helper()
+	w.leave()
+	synctest.Wait()
 	if err := w.gw.Stop(context.Background()); err != nil {
 		w.Error(err)
 	}
@@ -337,7 +355,7 @@ func (w *ward) one(i int) {
 		stream = `,"stream":true`
 	}
 	body := `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}],"max_tokens":16` + stream + `}`
-	r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(body)).WithContext(w.life)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Failback-Conversation", fmt.Sprintf("c%d", i%conversations))
 	e := end{at: w.now(), model: model, talk: i % conversations}
@@ -348,7 +366,7 @@ func (w *ward) one(i int) {
 		rec.Code = 0
 	}
 	e.status, e.upstream, e.reason = rec.Code, h.Get("Failback-Upstream"), h.Get("Failback-Reason")
-	e.retryAfter = h.Get("Retry-After")
+	e.retryAfter, e.done = h.Get("Retry-After"), w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ends = append(w.ends, e)
