@@ -94,6 +94,35 @@ func TestGatewaysShareAStore(t *testing.T) {
 		t.Error("a command based on the revision before the other gateway's was taken")
 	}
 
+	// So are a forced breaker and a passthrough, and their ends.
+	forced := func(r *running) string {
+		for _, b := range r.upstream(t, "b").Breakers {
+			if b.Bucket == "b:tools" {
+				return b.Forced
+			}
+		}
+		return "no such bucket"
+	}
+	for _, action := range []string{"open", "auto"} {
+		if _, err := one.client.SetBreaker(t.Context(), "b:tools", api.Command{Action: action, Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.TrimPrefix(action, "auto")
+		until(t, "the breaker is forced at both: "+action, func() bool { return forced(one) == want && forced(two) == want })
+	}
+	for _, action := range []string{"on", "off"} {
+		cmd := api.Command{Action: action, Reason: "test"}
+		if action == "on" {
+			cmd.Order = []string{"b", "a"}
+		}
+		if _, err := two.client.Passthrough(t.Context(), cmd); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "passthrough is "+action+" at both", func() bool {
+			return (one.state(t).Passthrough != nil) == (action == "on") && (two.state(t).Passthrough != nil) == (action == "on")
+		})
+	}
+
 	// The store goes away: both serve on, a lowering works and is written when
 	// it is back, and the other gateway follows then.
 	server.Shutdown()

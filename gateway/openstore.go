@@ -73,6 +73,7 @@ func (g *Gateway) startStore() {
 		}
 		return err
 	})
+	g.run(g.followOverrides)
 	g.run(g.keepEvidence)
 }
 

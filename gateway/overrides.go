@@ -4,16 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"failback/gateway/decision"
 	"failback/gateway/router"
 	"failback/gateway/store"
+	"failback/gateway/traffic"
 )
 
 // overrides keeps what operators put in force for a time, so that a restart
-// does not end it.
-type overrides struct{ bucket *store.Bucket[override] }
+// does not end it and every gateway of the store has it.
+type overrides struct {
+	bucket *store.Bucket[override]
+
+	mu      sync.Mutex          // guards everything that follows
+	inForce map[string]override // here, by key
+}
 
 // override is one of them: of a breaker, or of everything.
 type override struct {
@@ -32,16 +40,31 @@ func newOverrides(s *store.Store) (*overrides, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &overrides{b}, nil
+	return &overrides{bucket: b, inForce: map[string]override{}}, nil
+}
+
+// note records what is in force under key here, nil for nothing, and reports
+// whether that is news.
+func (k *overrides) note(key string, o *override) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was, had := k.inForce[key]
+	if o == nil {
+		delete(k.inForce, key)
+		return had
+	}
+	k.inForce[key] = *o
+	return !had || !was.Until.Equal(o.Until) || was.Action != o.Action || was.By != o.By || !slices.Equal(was.Order, o.Order)
 }
 
 // keep writes that o is in force under key; nil: nothing is any more. A nil
 // overrides keeps nothing.
 func (k *overrides) keep(ctx context.Context, key string, o *override) error {
-	switch {
-	case k == nil:
+	if k == nil {
 		return nil
-	case o == nil:
+	}
+	k.note(key, o)
+	if o == nil {
 		return k.bucket.Delete(ctx, key)
 	}
 	_, err := k.bucket.Put(ctx, key, *o)
@@ -58,28 +81,74 @@ func (g *Gateway) restoreOverrides(ctx context.Context) {
 		g.alarm("overrides: " + err.Error())
 	}
 	for key, e := range all {
-		o, left := e.Value, time.Until(e.Value.Until)
-		var err error
-		switch {
-		case left <= 0:
-			err = g.overrides.bucket.Delete(ctx, key)
-		case key == passthroughKey:
-			g.passthrough(&router.Passthrough{Order: o.Order, Until: o.Until, By: o.By, Why: o.Why})
-		default:
-			err = g.forceAgain(key, o, left)
+		o := e.Value
+		if time.Until(o.Until) <= 0 {
+			if err := g.overrides.bucket.Delete(ctx, key); err != nil {
+				g.alarm(fmt.Sprintf("override of %s: %v", key, err))
+			}
+			continue
 		}
-		if err != nil {
-			g.alarm(fmt.Sprintf("override of %s: %v", key, err))
-		}
+		g.override(key, &o)
 	}
 }
 
-func (g *Gateway) forceAgain(key string, o override, left time.Duration) error {
-	b, ok := decision.ParseBucket(key)
-	if !ok {
-		return errors.New("it is of no bucket")
+// followOverrides puts in force here what operators do at other gateways of the
+// store, until ctx ends.
+func (g *Gateway) followOverrides(ctx context.Context) error {
+	err := g.overrides.bucket.Watch(ctx, func(c store.Change[override]) {
+		switch {
+		case c.Ready:
+		case c.Err != nil:
+			g.alarm(fmt.Sprintf("override of %s: %v", c.Key, c.Err))
+		case c.Deleted:
+			g.override(c.Key, nil)
+		case time.Until(c.Value.Until) > 0:
+			g.override(c.Key, &c.Value)
+		}
+	})
+	if ctx.Err() != nil {
+		return nil
 	}
-	return g.breakers.Force(b, o.Action, left, o.By)
+	return err
+}
+
+// override puts o in force under key, nil for nothing, unless it is already.
+func (g *Gateway) override(key string, o *override) {
+	if !g.overrides.note(key, o) {
+		return
+	}
+	if key == passthroughKey {
+		g.passthroughFrom(o)
+		return
+	}
+	b, ok := decision.ParseBucket(key)
+	action, by, left := "auto", traffic.Auto, time.Duration(0)
+	if o != nil {
+		action, by, left = o.Action, o.By, time.Until(o.Until)
+	}
+	err := errors.New("it is of no bucket")
+	if ok {
+		err = g.breakers.Force(b, action, left, by)
+	}
+	if err != nil {
+		g.alarm(fmt.Sprintf("override of %s: %v", key, err))
+	}
+}
+
+// passthroughFrom begins or ends a passthrough that was not commanded here.
+func (g *Gateway) passthroughFrom(o *override) {
+	if o == nil {
+		if g.router.Passthrough() != nil {
+			g.router.SetPassthrough(nil)
+			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: traffic.Auto, Detail: "ended at another gateway"})
+		}
+		return
+	}
+	g.passthrough(&router.Passthrough{Order: o.Order, Until: o.Until, By: o.By, Why: o.Why})
+	g.event(decision.Event{
+		Kind: decision.KindPassthrough, From: "off", To: "on", By: o.By, Why: o.Why,
+		Detail: fmt.Sprintf("order %v, as it was commanded before or at another gateway", o.Order),
+	})
 }
 
 // keepOverride writes an override down. That it is in force does not hang on
