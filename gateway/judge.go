@@ -94,6 +94,7 @@ func (g *Gateway) judgeOne(in *inspection, u *config.Upstream, served time.Durat
 		g.traffic.MarkPassed(u.Name, state.Revision)
 	}
 	g.act(in, u, state, wish)
+	w.reconsider(verdict, wish, in.setup.observe(state), in.now)
 	w.ask(g.notify, u.Name, waitsFor(facts, wish, j.why), in.now)
 }
 
@@ -188,6 +189,20 @@ func (w *watched) ask(n *notify.Notifier, upstream, what string, now time.Time) 
 	}
 }
 
+// reconsider has a step that failed where nobody else could take over judged
+// anew after as long as it is observed: it would fail for ever for what is over.
+func (w *watched) reconsider(v *evidence.Verdict, wish health.Wish, observe time.Duration, now time.Time) {
+	switch {
+	case v == nil || v.Verdict != evidence.Fail || wish.Move != health.Stay:
+		w.failing = time.Time{}
+	case w.failing.IsZero():
+		w.failing = now
+	case now.Sub(w.failing) >= observe:
+		w.failing = time.Time{}
+		w.anew()
+	}
+}
+
 // observe takes the end of one attempt of a client's request.
 func (g *Gateway) observe(upstream string, o *decision.Outcome) {
 	if w := g.setup.Load().watched[upstream]; w != nil {
@@ -199,7 +214,7 @@ func (g *Gateway) observe(upstream string, o *decision.Outcome) {
 // there. What a passthrough sends there says nothing of a step.
 func (g *Gateway) gather(d *decision.Decision) {
 	w := g.setup.Load().watched[d.Primary]
-	if w == nil || g.router.Passthrough() != nil {
+	if w == nil || g.router.Passthrough() != nil || !w.counts(d.Time) {
 		return
 	}
 	for i := len(d.Attempts) - 1; i >= 0; i-- {

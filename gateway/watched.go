@@ -21,15 +21,18 @@ type watched struct {
 	// judged is what the last judgement came to; nil before the first.
 	judged atomic.Pointer[judged]
 
-	// machine belongs to whoever judges; waits says for what a person was asked.
+	// machine belongs to whoever judges; waits says for what a person was asked,
+	// failing since when the step fails and is held all the same.
 	machine health.Machine
 	waits   string
+	failing time.Time
 
 	mu       sync.Mutex // guards everything that follows
 	openings health.Openings
 	doubts   map[decision.Capability]*doubt // of breakers
 	revision uint64                         // of the traffic state that evidence follows
 	step     step
+	began    time.Time // when step became what it is, by this process's clock
 }
 
 // step is what evidence is gathered for. The same share taken again is another one.
@@ -109,9 +112,27 @@ func (w *watched) follow(s traffic.State) {
 	case next.failback == "" || next.epoch != w.step.epoch || next.failback != w.step.failback:
 		w.evidence.End()
 	}
-	w.step = next
+	w.step, w.began = next, time.Now()
 	if next.failback != "" {
 		w.evidence.Begin(next.share)
+	}
+}
+
+// counts reports whether a request that was accepted at that time is evidence of
+// the step in force: what began before tells of the step before. After a retreat
+// the last requests of the failed step would else fail the lower one too.
+func (w *watched) counts(accepted time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.step.failback == "" || !accepted.Before(w.began)
+}
+
+// anew begins the window of the step in force again.
+func (w *watched) anew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.step.failback != "" {
+		w.evidence.Begin(w.step.share)
 	}
 }
 

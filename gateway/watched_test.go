@@ -53,3 +53,25 @@ func TestTheSameShareAgainIsAnotherWindow(t *testing.T) {
 		w.evidence.Serve(time.Minute)
 	}
 }
+
+// Requests that began before a step tell of the step before.
+func TestARequestCountsForTheStepItBeganIn(t *testing.T) {
+	w := new(watched)
+	before := time.Now()
+	w.follow(traffic.State{Upstream: "a", Share: 100, Revision: 1})
+	if !w.counts(before) {
+		t.Error("without a failback requests are not counted")
+	}
+	// The wall clock may have been set back since the step was taken.
+	w.follow(traffic.State{Upstream: "a", FailbackID: "2026113004", Share: 5, Since: before.Add(time.Hour), Revision: 2})
+	if w.counts(before) {
+		t.Error("a request of before the step counts")
+	}
+	if !w.counts(time.Now()) {
+		t.Error("a request of the step does not count")
+	}
+	w.follow(traffic.State{Upstream: "a", FailbackID: "2026113004", Share: 5, Since: before.Add(time.Hour), Revision: 3})
+	if !w.counts(time.Now()) {
+		t.Error("a plan began the step anew")
+	}
+}
