@@ -20,12 +20,13 @@ import (
 
 // How a patient answers.
 const (
-	well    = int32(iota)
-	broken  // 500
-	silent  // takes the request and says nothing
-	away    // 503
-	revoked // 401
-	retired // 404 model_not_found
+	well       = int32(iota)
+	broken     // 500
+	brokenText // 500, but for streams: one breaker opens, and it alone
+	silent     // takes the request and says nothing
+	away       // 503
+	revoked    // 401
+	retired    // 404 model_not_found
 )
 
 // patient is an upstream that can fall ill and be cured, and that tells clients
@@ -113,8 +114,13 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"type":"error","code":%q}}`, "this is "+code, code)
 	}
-	switch p.mode.Load() {
-	case broken:
+	stream := strings.Contains(body, `"stream":true`)
+	mode := p.mode.Load()
+	if mode == brokenText && stream {
+		mode = well
+	}
+	switch mode {
+	case broken, brokenText:
 		fail(http.StatusInternalServerError, "server_error")
 	case away:
 		fail(http.StatusServiceUnavailable, "unavailable")
@@ -125,7 +131,7 @@ func (p *patient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case silent:
 		<-r.Context().Done()
 	default:
-		answerWell(w, strings.Contains(body, `"stream":true`))
+		answerWell(w, stream)
 	}
 }
 
@@ -370,7 +376,7 @@ func converse(client *http.Client, url, user string, stream bool) string {
 	case err != nil:
 		return err.Error()
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Sprintf("%d %s", resp.StatusCode, b)
+		return fmt.Sprintf("%d %s %s", resp.StatusCode, resp.Header.Get("Failback-Reason"), b)
 	case stream && !strings.HasSuffix(string(b), "data: [DONE]\n\n"):
 		return fmt.Sprintf("a torn stream: %q", b)
 	}

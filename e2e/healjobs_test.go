@@ -13,6 +13,7 @@ import (
 
 // Every job that goes on by itself has a heartbeat, in metrics as in status.
 func TestEveryJobHasAHeartbeat(t *testing.T) {
+	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -50,6 +51,7 @@ func TestEveryJobHasAHeartbeat(t *testing.T) {
 // With a full disk the machine still takes traffic away, says that it is not
 // written down, and writes it when there is room: a restart then knows it.
 func TestTheMachineLowersWithoutADisk(t *testing.T) {
+	t.Parallel()
 	dir, fill, free := smallDisk(t)
 	a, b := newPatient(t), newPatient(t)
 	path := admit(t, a.url, b.url, "telemetry: {decision_log: none}\n", "telemetry: {decision_log: decisions.jsonl}\n", "")

@@ -65,6 +65,7 @@ func (w *ward) asked(t *testing.T, a *patient, users []string) map[string]bool {
 
 // A gateway that is killed at any stage of the way back goes on where it was.
 func TestKilledAtEachStage(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
 	w := startWard(t, admit(t, a.url, b.url, "", "{share: 25, observe: 3s}", "{share: 25, observe: 20s}"))
 	users := make([]string, 300)
@@ -106,8 +107,9 @@ func TestKilledAtEachStage(t *testing.T) {
 	middle(t, w, a, users, five)
 
 	// That 5% passed was known before both restarts.
-	a.mode.Store(broken)
+	a.mode.Store(brokenText)
 	u := w.reaches(t, api.Recovering, 5)
+	a.mode.Store(well)
 	if u.Retreats != 1 {
 		t.Errorf("%d retreats", u.Retreats)
 	}
@@ -117,7 +119,6 @@ func TestKilledAtEachStage(t *testing.T) {
 	if after.NextStep.BlockedBy == "" {
 		t.Error("a retreat whose new window has just begun may go on at once")
 	}
-	a.mode.Store(well)
 	for _, share := range []string{"25", "75", "100"} {
 		w.take(t, share, "--override", "--reason", "seen enough")
 	}
@@ -167,6 +168,7 @@ func middle(t *testing.T, w *ward, a *patient, users []string, five map[string]b
 
 // What an operator put in force for a time outlives the process.
 func TestOverridesOutliveAKill(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
 	w := startWard(t, admit(t, a.url, b.url, ""))
 	for _, args := range [][]string{

@@ -31,8 +31,9 @@ func (w *ward) plan(t *testing.T, action string) *api.Result {
 // An operator approves the table once; every step that passes takes the next
 // one, a step that fails goes back by itself, and the approval can be taken back.
 func TestPlan(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
-	w := startWard(t, admit(t, a.url, b.url, "", "advance: manual", "advance: plan"))
+	w := startWard(t, admit(t, a.url, b.url, "", "advance: manual", "advance: plan", "{share: 25, observe: 3s}", "{share: 25, observe: 6s}"))
 	traffic := newLoad(t, w.url)
 	w.degrade(t, a, traffic)
 	w.probed(t)
@@ -51,12 +52,12 @@ func TestPlan(t *testing.T) {
 		t.Error("the plan ended with its first step")
 	}
 
-	a.mode.Store(broken)
+	a.mode.Store(brokenText)
 	u := w.reaches(t, api.Recovering, 5)
+	a.mode.Store(well)
 	if u.Retreats != 1 || u.Plan == nil {
 		t.Errorf("after one retreat: %d, plan %+v", u.Retreats, u.Plan)
 	}
-	a.mode.Store(well)
 	w.reaches(t, api.Recovering, 25)
 	if r := w.plan(t, api.ActionManual); r.Upstream.Plan != nil {
 		t.Errorf("withdrawn: %s, %+v", r.Message, r.Upstream.Plan)
@@ -90,18 +91,20 @@ func TestPlan(t *testing.T) {
 // Without any operator an upstream comes back, until it has fallen back twice:
 // then a person is needed.
 func TestAuto(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
 	told := newReceiver(t)
-	w := startWard(t, admit(t, a.url, b.url, "notify: {webhook: "+told.url+"}\n", "advance: manual", "advance: auto"))
+	w := startWard(t, admit(t, a.url, b.url, "notify: {webhook: "+told.url+"}\n", "advance: manual", "advance: auto", "{share: 25, observe: 3s}", "{share: 25, observe: 6s}"))
 	traffic := newLoad(t, w.url)
 	w.degrade(t, a, traffic)
 	for retreats := 1; retreats <= 2; retreats++ {
 		w.reaches(t, api.Recovering, 25)
-		a.mode.Store(broken)
-		if u := w.reaches(t, api.Recovering, 5); u.Retreats != retreats {
+		a.mode.Store(brokenText)
+		u := w.reaches(t, api.Recovering, 5)
+		a.mode.Store(well)
+		if u.Retreats != retreats {
 			t.Errorf("%d retreats, not %d", u.Retreats, retreats)
 		}
-		a.mode.Store(well)
 	}
 	w.passes(t, 5)
 	until(t, "a person is asked", func() bool { return strings.Contains(w.upstream(t, "a").HealthReason, "after 2 retreats") })
@@ -124,6 +127,7 @@ func TestAuto(t *testing.T) {
 
 // Nobody is asked for anything while all goes well.
 func TestAutoNeedsNobody(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
 	told := newReceiver(t)
 	w := startWard(t, admit(t, a.url, b.url, "notify: {webhook: "+told.url+"}\n", "advance: manual", "advance: auto"))

@@ -79,6 +79,7 @@ func (w *ward) read(t *testing.T, ready func(reading) bool) reading {
 // Five reasons for which an upstream fails, each of which needs somebody else,
 // read differently.
 func TestReasonsAreToldApart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		begin func(t *testing.T) *ward
 		// red and reason are words of the red signals and of the reason for

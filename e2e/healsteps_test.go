@@ -14,6 +14,7 @@ import (
 // is probed, comes back step by step on evidence, falls back once, and is
 // healthy in the end. Clients see nothing of it.
 func TestHealsStepByStep(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
 	w := startWard(t, admit(t, a.url, b.url, ""))
 	traffic := newLoad(t, w.url)
@@ -46,12 +47,13 @@ func TestHealsStepByStep(t *testing.T) {
 	w.take(t, "25")
 	w.is(t, api.Recovering, 25)
 
-	a.mode.Store(broken)
+	a.mode.Store(brokenText)
+	w.reaches(t, api.Recovering, 5)
+	a.mode.Store(well)
 	u = w.is(t, api.Recovering, 5)
 	if u.Retreats != 1 || u.StateBy != "auto" {
 		t.Errorf("after a retreat: %d, by %q (%s)", u.Retreats, u.StateBy, u.StateWhy)
 	}
-	a.mode.Store(well)
 	w.passes(t, 5)
 	w.take(t, "25")
 	w.is(t, api.Recovering, 25)
@@ -73,6 +75,7 @@ func TestHealsStepByStep(t *testing.T) {
 // Probes, that begin only when it is suspect, still tell, and it is degraded
 // after suspect_window, not after the five minutes that one group takes.
 func TestABusyUpstreamIsDegradedInTime(t *testing.T) {
+	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
 	w := startWard(t, admit(t, a.url, b.url, "", ", probe: {every: 1s}", ""))
 	a.mode.Store(broken)
