@@ -425,11 +425,11 @@ func TestAStuckRequestCostsNoShare(t *testing.T) {
 		w.life = life // nobody ends it
 		w.clients.Go(func() { w.one(0) })
 		synctest.Wait()
-		storage.becomes(true, 0)
 		if err := w.command("A", "ann", api.Command{State: api.Degraded, Reason: "drill"}); err != nil {
 			t.Fatal(err)
 		}
-		storage.becomes(false, 0)
+		time.Sleep(3 * time.Second) // served, which is still to be written
+		storage.becomes(false, 100*time.Millisecond)
 		if err := gw.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -443,5 +443,28 @@ func TestAStuckRequestCostsNoShare(t *testing.T) {
 			w.up[name].plays(ok)
 		}
 		w.starts()
+	})
+}
+
+// A step that fails where nobody else could take over is held, and judged anew:
+// what is over does not fail it for ever.
+func TestAFailedStepOfTheLastCandidate(t *testing.T) {
+	inWard(t, illness{names: []string{"A"}, rate: 10, streams: true}, func(w *ward) {
+		w.passes(time.Minute)
+		if err := w.share("A", "ann", 0); err != nil {
+			t.Fatal(err)
+		}
+		w.stepsUp("A", 10*time.Minute)
+		w.up["A"].plays(status(500, hostErrorBody))
+		w.until("the step fails", 5*time.Minute, func(s api.State) bool {
+			e := of(s, "A").Evidence
+			return e != nil && e.Verdict == "fail"
+		})
+		w.passes(5 * time.Minute)
+		if u := w.upstream("A"); u.Share != 25 || u.Retreats != 0 {
+			t.Fatalf("%+v", u)
+		}
+		w.up["A"].plays(ok)
+		w.heals("A", 15*time.Minute)
 	})
 }

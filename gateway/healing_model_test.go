@@ -34,6 +34,7 @@ type chaos struct {
 	since      map[string]time.Duration // when
 	fault      bool                     // paths fail
 	ends       int                      // that were checked
+	reloaded   time.Duration            // when the configuration was, last
 }
 
 const (
@@ -104,6 +105,7 @@ func (c *chaos) happens() {
 		yaml := c.variants()[c.r.IntN(3)]
 		c.note("reload")
 		c.reloads(yaml)
+		c.reloaded = c.now()
 	default:
 		c.note("restart")
 		c.stops()
@@ -279,7 +281,9 @@ func (c *chaos) served() {
 		if !degraded || !e.ok() || e.at <= c.since[e.upstream] || c.upstream(e.upstream).Share > 0 {
 			continue
 		}
-		if by != traffic.Auto || e.reason != string(decision.Overflow) {
+		// Where it is no primary the reason is why the primary did not answer.
+		primary := e.at > c.reloaded && slices.Contains(c.upstream(e.upstream).PrimaryOf, e.model)
+		if by != traffic.Auto || e.reason == "" || primary && e.reason != string(decision.Overflow) {
 			c.Errorf("%s, degraded by %s, answered at %s: %+v", e.upstream, by, e.done, *e)
 		}
 	}
@@ -293,6 +297,7 @@ func (c *chaos) calm() {
 		c.becomes(name, "ok")
 	}
 	c.reloads(c.initial)
+	c.reloaded = c.now()
 	well := func(s api.State) bool {
 		return !slices.ContainsFunc(s.Upstreams, func(u api.Upstream) bool { return u.Health != api.Healthy || u.Share != traffic.Full })
 	}

@@ -43,6 +43,10 @@ type step struct {
 	taken    int64 // nanoseconds since 1970
 }
 
+func stepOf(s traffic.State) step {
+	return step{failback: s.FailbackID, epoch: s.Epoch, share: s.Share, taken: s.Since.UnixNano()}
+}
+
 // doubt is what is known of a breaker while it is shut. It opens for its weight
 // after a few failures, which another candidate's being better makes worth
 // leaving and which say little of the upstream: that speaks against it only
@@ -105,7 +109,7 @@ func (w *watched) follow(s traffic.State) {
 		return
 	}
 	w.revision = s.Revision
-	next := step{failback: s.FailbackID, epoch: s.Epoch, share: s.Share, taken: s.Since.UnixNano()}
+	next := stepOf(s)
 	switch {
 	case next == w.step:
 		return
@@ -116,6 +120,19 @@ func (w *watched) follow(s traffic.State) {
 	if next.failback != "" {
 		w.evidence.Begin(next.share)
 	}
+}
+
+// window returns the evidence of the step that s is at, and of those before it;
+// false if there is none. The share table is ahead of what follows it, by seconds
+// where a lowering waits for the store: the window of one step says nothing of
+// the next.
+func (w *watched) window(s traffic.State) (window evidence.Window, earlier []evidence.Window, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.step != stepOf(s) {
+		return evidence.Window{}, nil, false
+	}
+	return w.evidence.Step()
 }
 
 // counts reports whether a request that was accepted at that time is evidence of
