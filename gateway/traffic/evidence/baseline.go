@@ -40,6 +40,9 @@ type Baseline struct {
 	HasFirstOutput bool
 	Quantile       float64
 
+	// assumed says that FirstOutput is neither promised nor from a history: it
+	// may be that nothing streams.
+	assumed bool
 	// known is the history it was made of; nil for the others.
 	known *tally
 }
@@ -73,13 +76,13 @@ func FromHistory(h *History, now time.Time) (Baseline, bool) {
 func FromObjective(o Objective, ceiling time.Duration) Baseline {
 	b := Baseline{
 		Source: FromDefault, Success: DefaultSuccess,
-		FirstOutput: ceiling, HasFirstOutput: true, Quantile: Quantile,
+		FirstOutput: ceiling, HasFirstOutput: true, Quantile: Quantile, assumed: true,
 	}
 	if o.Availability > 0 {
 		b.Source, b.Success = FromSLO, o.Availability
 	}
 	if o.Under > 0 && o.Ratio > 0 {
-		b.Source, b.FirstOutput, b.Quantile = FromSLO, o.Under, o.Ratio
+		b.Source, b.FirstOutput, b.Quantile, b.assumed = FromSLO, o.Under, o.Ratio, false
 	}
 	return b
 }
