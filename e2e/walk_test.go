@@ -101,20 +101,29 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 	tm.follow("W", "next 5%: W, > then y")
 	tm.shows("ARMED")
 
-	// Back, step by step, each on evidence and none with an override.
+	// Back, step by step in the table, each on evidence and none with a reason
+	// why it should go without.
+	tm.follow("?", "? keys")
+	tm.follow("b", "the step table of the upstream under the cursor")
+	tm.shows("DEGRADED", "SHARE 0%", "EVIDENCE   to leave degraded: probes passed")
+	verdict := "probes passed"
 	for _, share := range []int{5, 25, 75, 100} {
-		tm.shows(fmt.Sprintf("next %d%%: > then y", share))
+		tm.shows("EVIDENCE", verdict)
 		tm.follow(">", "> up")
 		yes := fmt.Sprintf("y  send %d%%", share)
 		if share == 5 {
 			yes = "y  recover at 5%"
 		}
-		if screen := tm.shows(fmt.Sprintf("%d%%", share), yes); strings.Contains(screen, "(needed)") {
+		if screen := tm.shows(yes); strings.Contains(screen, "(needed)") {
 			t.Errorf("%d%% needs a reason:\n%s", share, screen)
 		}
 		tm.pressUntil("y", "the share is raised", func() bool { return primary().Share == share })
-		tm.primaryIs("RECOVERING", share)
+		tm.shows("RECOVERING", fmt.Sprintf("SHARE %d%%", share))
+		verdict = fmt.Sprintf("EVIDENCE   pass at %d%%", share)
 	}
+	tm.follow("Escape", "esc back")
+	tm.shows("KEYS at")
+	tm.follow("Escape", "esc back")
 	tm.primaryIs("HEALTHY", 100)
 	until(t, "the primary answers again", func() bool { return primary().Live.Value > 0.5 })
 	if u := primary(); u.FailbackID != "" {
