@@ -213,7 +213,7 @@ func (s *setup) verdict(u *config.Upstream, w *watched, state traffic.State, now
 	if state.Condition() != traffic.Recovering {
 		return nil
 	}
-	window, earlier, ok := w.evidence.Step()
+	window, earlier, ok := w.window(state)
 	if !ok {
 		return nil
 	}

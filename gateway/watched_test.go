@@ -54,6 +54,28 @@ func TestTheSameShareAgainIsAnotherWindow(t *testing.T) {
 	}
 }
 
+// The share table shows a step before what follows it knows: until then the step
+// has no evidence, least of all that of the one before.
+func TestAStepIsNotJudgedByTheOneBefore(t *testing.T) {
+	at := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	five := traffic.State{Upstream: "a", FailbackID: "2026113004", Share: 5, Since: at, Revision: 1}
+	next := five
+	next.Share, next.Since, next.Revision = 25, at.Add(time.Minute), 2
+	w := new(watched)
+	w.follow(five)
+	w.evidence.Serve(time.Minute)
+	if window, _, ok := w.window(five); !ok || window.Served != time.Minute {
+		t.Errorf("the step in force has evidence: %v, of %s", ok, window.Served)
+	}
+	if window, _, ok := w.window(next); ok {
+		t.Errorf("the step to 25%% is judged by %s at %d%%", window.Served, window.Share)
+	}
+	w.follow(next)
+	if window, earlier, ok := w.window(next); !ok || window.Served != 0 || len(earlier) != 1 {
+		t.Errorf("the step to 25%% has evidence: %v, %s, after %d others", ok, window.Served, len(earlier))
+	}
+}
+
 // Requests that began before a step tell of the step before.
 func TestARequestCountsForTheStepItBeganIn(t *testing.T) {
 	w := new(watched)
