@@ -24,9 +24,9 @@ func TestAPartlyFailingPrimary(t *testing.T) {
 	}{
 		{0.15, 10, 5, 30 * time.Minute, false},
 		{0.15, 90, 5, 30 * time.Minute, false},
-		{0.22, 10, 10, 30 * time.Minute, true},
-		{0.6, 90, 5, 20 * time.Minute, true},
-		{1, 90, 5, 10 * time.Minute, true},
+		{0.22, 10, 10, 20 * time.Minute, true},
+		{0.6, 90, 5, 15 * time.Minute, true},
+		{1, 90, 5, 5 * time.Minute, true},
 	} {
 		t.Run(fmt.Sprintf("%g_%d", how.part, how.weight), func(t *testing.T) {
 			models := fmt.Sprintf("  m: {candidates: [{upstream: A, model: x, capabilities: [text]}, {upstream: B, model: x, weight: %d, capabilities: [text]}]}\n", how.weight)
@@ -58,7 +58,7 @@ func TestAPartlyFailingPrimary(t *testing.T) {
 				}
 				at := steps[0].Time.Sub(w.began)
 				t.Logf("degraded after %s: %s", at-ill, steps[0].Detail)
-				if at-ill > 15*time.Minute {
+				if at-ill > 19*time.Minute {
 					t.Errorf("degraded after %s", at-ill)
 				}
 				if n := w.clientsOf("A", at+time.Second); n > 0 {
@@ -82,7 +82,7 @@ func (w *ward) degrades(name string) {
 func TestTheFallbackDiesWhileThePrimaryIsDegraded(t *testing.T) {
 	for _, by := range []string{"auto", "ann"} {
 		t.Run(by, func(t *testing.T) {
-			inWard(t, illness{rate: 20}, func(w *ward) {
+			inWard(t, illness{rate: 10}, func(w *ward) {
 				w.passes(time.Minute)
 				if by == "auto" {
 					w.degrades("A")
