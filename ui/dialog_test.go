@@ -600,6 +600,13 @@ func TestUndo(t *testing.T) {
 			t.Errorf("sent %+v: %s", r.sent, m.message.text)
 		}
 	})
+	// Nor is what a plan did, though it bears a name.
+	inBubble(t, lowered("plan:ben"), func(t *testing.T, m *model, _ *recorder) {
+		typed(m, "W", "u")
+		if m.dialog != nil || !strings.Contains(m.message.text, "u is off: nobody changed a share lately") {
+			t.Errorf("a step of a plan is taken for a person's: %q", m.message.text)
+		}
+	})
 	// There is nothing to put back, and it says why.
 	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
 		typed(m, "W", "u")

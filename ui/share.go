@@ -111,7 +111,7 @@ func (m *model) undoable() (undoing, string) {
 	}
 	for i := range m.live.changes {
 		e := &m.live.changes[i]
-		if !text.IsStep(e) || e.By == "" || e.By == "auto" {
+		if !text.IsStep(e) || text.ByMachine(e.By) {
 			continue
 		}
 		u := m.live.upstream(e.Provider)

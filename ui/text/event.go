@@ -113,6 +113,12 @@ func By(e *api.Event) string {
 	return Visible(e.By)
 }
 
+// ByMachine reports whether nobody typed what by names: the gateway did it by
+// itself, or by a plan that somebody approved.
+func ByMachine(by string) bool {
+	return by == "" || by == "auto" || strings.HasPrefix(by, "plan:")
+}
+
 // Failed reports whether e is a command that did not take effect.
 func Failed(e *api.Event) bool {
 	return e.Event == KindCommand && e.Result != "" && e.Result != api.ResultOK
