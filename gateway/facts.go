@@ -46,16 +46,16 @@ func (g *Gateway) inspect() *inspection {
 func (in *inspection) facts(u *config.Upstream, w *watched, s traffic.State) (health.Facts, *evidence.Verdict) {
 	cfg := in.setup.cfg
 	f := health.Facts{
-		Settings:  healthSettings(cfg, u),
-		Upstream:  u.Name,
-		Openings:  w.countedOpenings(),
-		Condition: conditions[s.Condition()],
-		Share:     s.Share,
-		Next:      in.setup.nextStep(s),
-		Passed:    s.Passed,
-		Retreats:  s.Retreats,
-		Machine:   s.Machine,
-		Since:     s.StateSince, By: s.StateBy, Reason: s.Reason,
+		Settings:    healthSettings(cfg, u),
+		Upstream:    u.Name,
+		Openings:    w.countedOpenings(),
+		Condition:   conditions[s.Condition()],
+		Share:       s.Share,
+		Next:        in.setup.nextStep(s),
+		Passed:      s.Passed,
+		Retreats:    s.Retreats,
+		Machine:     s.Machine,
+		Reason:      s.Reason,
 		Last:        in.last(u.Name),
 		OtherAdmits: in.otherAdmits(u.Name),
 		SharedFault: in.fault.Spares(u.Name),
@@ -271,7 +271,7 @@ func summary(v *evidence.Verdict) string {
 		if text != "" {
 			text += "; "
 		}
-		text += r.Text
+		text += r.Name + ": " + r.Text
 	}
 	return text
 }

@@ -78,7 +78,7 @@ func (g *Gateway) judgeOne(in *inspection, u *config.Upstream, served time.Durat
 	now, wish, transition := w.machine.Step(in.now, facts)
 	w.evidence.Tick(now == health.Healthy, in.now)
 	j := &judged{
-		at: in.now, state: now, since: in.now, why: w.machine.Explain(in.now), signals: w.machine.Signals(),
+		at: in.now, state: now, since: in.now, why: w.machine.Explain(), signals: w.machine.Signals(),
 		verdict: verdict, share: state.Share, taken: state.Since,
 	}
 	if was := w.judged.Load(); was != nil && was.state == now {

@@ -1,9 +1,6 @@
 package health
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // degraded gets nothing. It waits for a person, unless the machine degraded it
 // and may bring it back: what an operator took away only an operator gives back.
@@ -16,8 +13,11 @@ func (degraded) wish(_ *Machine, f *Facts) Wish {
 	return Wish{Move: Recover, To: f.Next, Reason: ReasonProbed}
 }
 
-func (degraded) explain(m *Machine, f *Facts, now time.Time) string {
-	s := f.became(now, Degraded) + "; "
+func (degraded) explain(m *Machine, f *Facts) string {
+	s := ""
+	if f.Reason != "" {
+		s = f.Reason + "; "
+	}
 	switch {
 	case m.wish.Move == Recover:
 		return s + m.standing("begins to come back at", "would begin to come back at")
@@ -53,21 +53,6 @@ func (f *Facts) person() string {
 		s += ", or approval of the plan"
 	}
 	return s
-}
-
-// became says since when, by whom and why.
-func (f *Facts) became(now time.Time, s State) string {
-	text := string(s)
-	if f.By != "" {
-		text += " by " + f.By
-	}
-	if !f.Since.IsZero() {
-		text += " " + span(max(now.Sub(f.Since), 0)) + " ago"
-	}
-	if f.Reason != "" {
-		text += ": " + f.Reason
-	}
-	return text
 }
 
 // standing says that the wish stands.

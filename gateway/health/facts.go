@@ -70,9 +70,8 @@ type Facts struct {
 	Machine  bool // degraded by the machine, not by an operator
 	// HeldFull is how long the gateway served since 100 % was reached, 0 below it.
 	HeldFull time.Duration
-	// Since, By and Reason are the condition's, for people.
-	Since      time.Time
-	By, Reason string
+	// Reason is the condition's, for people.
+	Reason string
 
 	// Last says that no other candidate that is not degraded can serve some
 	// endpoint of some model.

@@ -1,9 +1,6 @@
 package health
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // healthy is where every upstream starts. It leaves when a signal turns red,
 // which costs it nothing yet.
@@ -11,7 +8,7 @@ type healthy struct{}
 
 func (healthy) wish(*Machine, *Facts) Wish { return Wish{} }
 
-func (healthy) explain(m *Machine, _ *Facts, _ time.Time) string {
+func (healthy) explain(m *Machine, _ *Facts) string {
 	green := 0
 	for i := range m.signals {
 		if m.signals[i].Colour == Green {
@@ -20,9 +17,9 @@ func (healthy) explain(m *Machine, _ *Facts, _ time.Time) string {
 	}
 	switch {
 	case Blind(m.signals):
-		return "healthy as far as anybody knows: no signal has anything to go by"
+		return "as far as anybody knows: no signal has anything to go by"
 	case green == len(m.signals):
-		return "healthy: every signal is green"
+		return "every signal is green"
 	}
-	return fmt.Sprintf("healthy: %d of %d signals green, the others unknown", green, len(m.signals))
+	return fmt.Sprintf("%d of %d signals green, the others unknown", green, len(m.signals))
 }

@@ -46,7 +46,7 @@ func TestHealthyTurnsSuspectAtOnce(t *testing.T) {
 // A gateway that starts while an upstream is ill suspects it, and says so.
 func TestFirstStepMaySuspect(t *testing.T) {
 	var m Machine
-	if s := m.Explain(time.Now()); s != "not judged yet" {
+	if s := m.Explain(); s != "not judged yet" {
 		t.Fatal(s)
 	}
 	state, w, tr := m.Step(time.Now(), Facts{Settings: settings, Signals: signals(Red, Red, Red)})
@@ -57,9 +57,9 @@ func TestFirstStepMaySuspect(t *testing.T) {
 
 func TestHealthyExplains(t *testing.T) {
 	o := start(t)
-	o.says("healthy: every signal is green")
-	o.colours(Green, Unknown, Unknown).step(1).says("healthy: 1 of 3 signals green, the others unknown")
-	o.colours(Unknown, Unknown, Unknown).step(1).says("healthy as far as anybody knows: no signal has anything to go by")
+	o.says("every signal is green")
+	o.colours(Green, Unknown, Unknown).step(1).says("1 of 3 signals green, the others unknown")
+	o.colours(Unknown, Unknown, Unknown).step(1).says("as far as anybody knows: no signal has anything to go by")
 }
 
 func TestSignalsKeepTheTimeOfTheirColour(t *testing.T) {

@@ -61,7 +61,7 @@ func (o *one) colours(traffic, probe, expiry Colour) *one {
 func (o *one) is(state State, move Move) *one {
 	o.t.Helper()
 	if o.state != state || o.wish.Move != move {
-		o.t.Fatalf("%s, %v; want %s, %v (%s)", o.state, o.wish, state, move, o.m.Explain(o.now))
+		o.t.Fatalf("%s, %v; want %s, %v (%s)", o.state, o.wish, state, move, o.m.Explain())
 	}
 	return o
 }
@@ -69,7 +69,7 @@ func (o *one) is(state State, move Move) *one {
 // says checks the explanation.
 func (o *one) says(want string) *one {
 	o.t.Helper()
-	if got := o.m.Explain(o.now); got != want {
+	if got := o.m.Explain(); got != want {
 		o.t.Fatalf("it says\n%q, want\n%q", got, want)
 	}
 	return o

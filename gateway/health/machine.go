@@ -24,7 +24,7 @@ type Machine struct {
 // behaviour is one state: which move is due in it, and what it waits for.
 type behaviour interface {
 	wish(m *Machine, f *Facts) Wish
-	explain(m *Machine, f *Facts, now time.Time) string
+	explain(m *Machine, f *Facts) string
 }
 
 func of(s State) behaviour {
@@ -66,12 +66,13 @@ func (m *Machine) State() State { return m.state }
 func (m *Machine) Signals() []Signal { return append([]Signal(nil), m.signals...) }
 
 // Explain says for people why the upstream is in the state of the last step and
-// what it waits for.
-func (m *Machine) Explain(now time.Time) string {
+// what it waits for. It is read behind the state, since when and by whom, and
+// repeats none of them.
+func (m *Machine) Explain() string {
 	if m.state == "" {
 		return "not judged yet"
 	}
-	return of(m.state).explain(m, &m.facts, now)
+	return of(m.state).explain(m, &m.facts)
 }
 
 // look keeps the signals, and since when each has its colour.

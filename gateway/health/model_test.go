@@ -192,7 +192,7 @@ func (w *world) pass(d time.Duration) {
 	if tr != nil && (tr.To != w.state || tr.From == tr.To || tr.Reason == "" || tr.Detail == "") {
 		w.t.Fatalf("after %s: told %+v, is %s", before, tr, w.state)
 	}
-	if w.m.Explain(w.now) == "" {
+	if w.m.Explain() == "" {
 		w.t.Fatal("nothing to say")
 	}
 	w.invariants()

@@ -1,9 +1,6 @@
 package health
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // recovering climbs one step at a time on evidence of its own step, and goes
 // back by itself when that evidence fails and somebody else is there.
@@ -30,23 +27,31 @@ func (recovering) wish(_ *Machine, f *Facts) Wish {
 	return Wish{}
 }
 
-func (recovering) explain(m *Machine, f *Facts, now time.Time) string {
-	s := fmt.Sprintf("%s at %d%%; ", f.became(now, Recovering), f.Share)
+func (r recovering) explain(m *Machine, f *Facts) string {
+	s := r.outlook(m, f)
+	if f.Reason != "" {
+		s += "; taken down for: " + f.Reason
+	}
+	return s
+}
+
+// outlook says what comes of the step in force.
+func (recovering) outlook(m *Machine, f *Facts) string {
 	switch {
 	case f.SharedFault:
-		return s + "held while the fault is shared"
+		return "held while the fault is shared"
 	case f.Evidence == Fail && m.wish.Move == Retreat:
-		return s + "its evidence fails (" + f.EvidenceText + "): " + m.standing("goes back to", "would go back to")
+		return "its evidence fails (" + f.EvidenceText + "): " + m.standing("goes back to", "would go back to")
 	case f.Evidence == Fail:
-		return s + "its evidence fails (" + f.EvidenceText + "), but nobody else could take its requests: it stays"
+		return "its evidence fails (" + f.EvidenceText + "), but nobody else could take its requests: it stays"
 	case f.Share >= full:
-		return s + "healthy in " + span(max(f.Settings.RecoveryWindow-f.HeldFull, 0)) + " if that holds"
+		return "healthy in " + span(max(f.Settings.RecoveryWindow-f.HeldFull, 0)) + " if 100% holds"
 	case m.wish.Move == Climb:
-		return s + m.standing("goes on to", "would go on to")
+		return m.standing("goes on to", "would go on to")
 	case f.climbs() && f.Evidence == NoData:
-		return s + fmt.Sprintf("goes on to %d%% by itself when its evidence passes (%s)", f.Next, f.EvidenceText)
+		return fmt.Sprintf("goes on to %d%% by itself when the evidence of %d%% passes", f.Next, f.Share)
 	case f.Evidence == NoData:
-		return s + f.person() + " (no evidence yet: " + f.EvidenceText + ")"
+		return f.person() + fmt.Sprintf(" (the evidence of %d%% does not pass yet)", f.Share)
 	}
-	return s + f.person() + " (its evidence passes)"
+	return f.person() + " (its evidence passes)"
 }

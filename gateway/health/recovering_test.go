@@ -8,7 +8,7 @@ import (
 func climbing(t *testing.T) *one {
 	o := start(t)
 	o.f.Condition, o.f.Share, o.f.Next, o.f.Passed = IsRecovering, 25, 75, []int{5}
-	o.f.Since, o.f.By, o.f.EvidenceText = o.now.Add(-90*time.Second), "ana", "12 of 50 requests"
+	o.f.Reason, o.f.EvidenceText = "5xx", "12 of 50 requests"
 	return o
 }
 
@@ -100,22 +100,24 @@ func TestRecoveringIgnoresSignals(t *testing.T) {
 
 func TestRecoveringExplains(t *testing.T) {
 	o := climbing(t)
-	const at = "recovering by ana 1m30s ago at 25%; "
-	o.step(0).says(at + "waits for an operator: failback step a 75 (no evidence yet: 12 of 50 requests)")
+	const why = "; taken down for: 5xx"
+	o.step(0).says("waits for an operator: failback step a 75 (the evidence of 25% does not pass yet)" + why)
 	o.f.Advance = Auto
-	o.step(0).says(at + "goes on to 75% by itself when its evidence passes (12 of 50 requests)")
+	o.step(0).says("goes on to 75% by itself when the evidence of 25% passes" + why)
 	o.f.Evidence = Pass
-	o.step(0).says(at + "goes on to 75%")
+	o.step(0).says("goes on to 75%" + why)
 	o.f.Advance = Plan
-	o.step(0).says(at + "waits for an operator: failback step a 75, or approval of the plan (its evidence passes)")
+	o.step(0).says("waits for an operator: failback step a 75, or approval of the plan (its evidence passes)" + why)
 	o.f.Advance = Manual
-	o.step(0).says(at + "waits for an operator: failback step a 75 (its evidence passes)")
+	o.step(0).says("waits for an operator: failback step a 75 (its evidence passes)" + why)
 	o.f.Evidence, o.f.EvidenceText = Fail, "88% of 412 succeeded"
-	o.step(0).says(at + "its evidence fails (88% of 412 succeeded): goes back to 5%")
+	o.step(0).says("its evidence fails (88% of 412 succeeded): goes back to 5%" + why)
 	o.f.OtherAdmits = false
-	o.step(0).says(at + "its evidence fails (88% of 412 succeeded), but nobody else could take its requests: it stays")
+	o.step(0).says("its evidence fails (88% of 412 succeeded), but nobody else could take its requests: it stays" + why)
 	o.f.SharedFault = true
-	o.step(0).says(at + "held while the fault is shared")
+	o.step(0).says("held while the fault is shared" + why)
 	o.f.SharedFault, o.f.Evidence, o.f.Share, o.f.Next, o.f.HeldFull = false, NoData, 100, 0, 30*time.Second
-	o.step(0).says("recovering by ana 1m30s ago at 100%; healthy in 1m30s if that holds")
+	o.step(0).says("healthy in 1m30s if 100% holds" + why)
+	o.f.Reason = ""
+	o.step(0).says("healthy in 1m30s if 100% holds")
 }

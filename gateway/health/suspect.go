@@ -47,14 +47,13 @@ func (m *Machine) reddest() (one, two time.Duration) {
 	return one, two
 }
 
-func (suspect) explain(m *Machine, f *Facts, now time.Time) string {
-	lasted := span(m.clock - m.any.since)
+func (suspect) explain(m *Machine, f *Facts) string {
 	if !m.any.red {
-		return fmt.Sprintf("suspect for %s, nothing red for %s: healthy again in %s",
-			lasted, span(m.clock-m.any.clear), span(ClearFor-(m.clock-m.any.clear)))
+		clear := m.clock - m.any.clear
+		return fmt.Sprintf("nothing red for %s; healthy again in %s if that lasts", span(clear), span(ClearFor-clear))
 	}
 	_, values := m.reds(false)
-	return fmt.Sprintf("suspect for %s: %s; %s", lasted, values, m.outlook(f))
+	return values + "; " + m.outlook(f)
 }
 
 // outlook says what comes of a suspicion that lasts.
