@@ -274,6 +274,12 @@ func TestHostileGateway(t *testing.T) {
 				RPS: value(1), OwnRPS: value(1), ErrorRatio: value(0), FirstOutputP95: value(1), NextStep: api.NextStep{Share: 100, BlockedBy: evil}, Credential: evil,
 				Breakers: []api.Breaker{{Bucket: evil, Capability: evil, State: "open", Reason: evil, Detail: evil, Since: began, Forced: evil, ForcedBy: evil, Mode: evil}},
 				Stranded: []api.TaskRate{{Task: evil, RPS: 1, Why: evil}}, Elsewhere: []string{evil},
+				Health: api.Recovering, HealthSince: began, HealthBy: evil, HealthReason: evil,
+				Signals: []api.Signal{{Group: evil, Name: evil, Colour: evil, Value: evil, At: now, Since: began, BlindSpot: evil}},
+				Probes:  []api.Probe{{Model: evil, Capability: evil, Result: evil, Detail: evil, At: now, Held: evil}},
+				Evidence: &api.Evidence{Verdict: evil, Share: 75, At: now, BaselineSource: evil,
+					Rows: []api.EvidenceRow{{Name: evil, Verdict: evil, Text: evil}}},
+				Plan: &api.Plan{By: evil, At: began},
 			}
 			return &api.State{
 				APIVersion: api.Version, Version: evil, Environment: evil, Instance: evil, PID: 1, StartedAt: began, At: now, Revision: 2, Scope: evil, Demo: evil,
@@ -283,6 +289,13 @@ func TestHostileGateway(t *testing.T) {
 				You:         api.You{Name: evil, Role: api.RoleOperator},
 				Traffic:     api.Traffic{RPS: value(1), FailedRatio: value(0), FallbackRatio: value(0), FallbackRPS: value(0), FirstOutputP95: value(1)},
 				Settings:    []api.Setting{{Key: evil, Value: evil, Origin: evil}},
+				Failback: api.Failback{Advance: evil, Owner: evil,
+					Steps: []api.FailbackStep{{Share: 5, ObserveSeconds: 600}, {Share: 25, ObserveSeconds: 900}, {Share: 75, ObserveSeconds: 900}, {Share: 100}}},
+				SharedFault:  &api.SharedFault{Since: began, Reason: evil, Detail: evil, Upstreams: []string{evil}},
+				Dependencies: []api.Dependency{{Name: evil, Domain: evil, Result: evil, Detail: evil, Upstreams: []string{evil}}},
+				Jobs:         []api.Job{{Name: evil, EverySeconds: 1, Error: evil}},
+				Notify:       api.Notify{Configured: true, LastError: evil},
+				Store:        api.Store{Kind: evil, Error: evil},
 			}
 		case strings.HasSuffix(path, "/events"):
 			return &api.Events{Events: []api.Event{e}, At: now}
@@ -309,7 +322,7 @@ func TestHostileGateway(t *testing.T) {
 	tm := newTerminal(t)
 	raw := tm.record()
 	tm.console(program, "console", "--connect", server.URL)
-	tm.shows("FORCED", "q leave", `evil\x1b]0;own`)
+	tm.shows("SHARED FAULT", "q leave", `evil\x1b]0;own`)
 	tm.look("esc back", func(screen string) {
 		if !strings.Contains(screen, `evil`) && !strings.Contains(screen, "CONSOLE") {
 			t.Errorf("a screen without the gateway's words:\n%s", screen)

@@ -2,6 +2,7 @@ package demo_test
 
 import (
 	"testing"
+	"time"
 
 	"failback/gateway/config"
 	"failback/gateway/demo"
@@ -22,6 +23,14 @@ func TestConfigurationLoads(t *testing.T) {
 	if c.Environment != "DEMO" || c.Listen != d.Addrs().Listen || c.DataDir != dir {
 		t.Errorf("environment %q, listen %q, data_dir %q", c.Environment, c.Listen, c.DataDir)
 	}
+	if c.Health.SuspectWindow != 10*time.Second || c.Health.RecoveryWindow > 20*time.Second {
+		t.Errorf("windows of health: %+v", c.Health)
+	}
+	for _, step := range c.Failback.Steps {
+		if step.Observe > 10*time.Second {
+			t.Errorf("step %d%% is watched for %s", step.Share, step.Observe)
+		}
+	}
 	if len(c.Upstreams) != len(d.Fakes()) {
 		t.Fatalf("%d upstreams", len(c.Upstreams))
 	}
@@ -29,6 +38,9 @@ func TestConfigurationLoads(t *testing.T) {
 		u := c.Upstreams[i]
 		if u.Name != f.Name() || u.BaseURL.String() != f.BaseURL() {
 			t.Errorf("upstream %s at %s, the fake is %s at %s", u.Name, u.BaseURL, f.Name(), f.BaseURL())
+		}
+		if u.Probe.Every != 2*time.Second {
+			t.Errorf("%s is probed every %s", u.Name, u.Probe.Every)
 		}
 		if len(u.Keys) != 1 {
 			t.Fatalf("%s has %d keys", u.Name, len(u.Keys))

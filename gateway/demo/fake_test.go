@@ -52,6 +52,38 @@ func settle(t *testing.T, f *Fake) Counts {
 	return Counts{}
 }
 
+// What a gateway asks for itself is answered like all else, and is no client's.
+func TestProbesAreCountedApart(t *testing.T) {
+	f := startFake(t, FakeOptions{Dialect: decision.OpenAI, Models: []string{"m"}})
+	ask := func(agent string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.BaseURL()+"/chat/completions", strings.NewReader(chat))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("User-Agent", agent)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
+	ask("client/1")
+	ask("failback")
+	f.SetFault(Fault{Kind: Unavailable})
+	ask("failback")
+	for end := time.Now().Add(10 * time.Second); f.Probes().InFlight() > 0 && time.Now().Before(end); {
+		<-time.After(time.Millisecond)
+	}
+	if got, want := settle(t, f), (Counts{Requests: 1, Completed: 1}); got != want {
+		t.Errorf("of clients %+v", got)
+	}
+	if got, want := f.Probes(), (Counts{Requests: 2, Completed: 1, Faulted: 1}); got != want {
+		t.Errorf("of probes %+v", got)
+	}
+}
+
 func openAIClient(f *Fake) openai.Client {
 	return openai.NewClient(openaiopt.WithBaseURL(f.BaseURL()), openaiopt.WithAPIKey(f.Key()), openaiopt.WithMaxRetries(0))
 }
