@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"failback/gateway/decision"
 	"failback/gateway/health"
 	"failback/gateway/health/dependency"
 	"failback/gateway/health/probe"
@@ -40,7 +41,7 @@ func (v *view) fillHealth(u *api.Upstream, s traffic.State) {
 	}
 	u.Health = v.healthOf(u.Name)
 	if s.Condition() == traffic.Whole && u.Health == string(j.state) {
-		u.HealthSince, u.HealthBy = j.since, traffic.Auto
+		u.HealthSince, u.HealthBy = j.since, decision.Auto
 	}
 	if u.Health == string(j.state) {
 		u.HealthReason = j.why

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"failback/gateway/breaker"
 	"failback/gateway/decision"
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
@@ -146,16 +147,16 @@ func (c *control) SetBreaker(ctx context.Context, who operator.Actor, bucket str
 	if err := g.breakers.Force(b, cmd.Action, lasts, who.Name); err != nil {
 		return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: err.Error()}
 	}
-	if cmd.Action == "close" {
+	if cmd.Action == breaker.ActionClose {
 		g.book.Clear(b.Upstream)
 		g.setup.Load().upstreams[b.Upstream].Client.ClearModels()
 	}
 	message := fmt.Sprintf("%s: breaker is forced %s for %s", b, cmd.Action, spoken(lasts))
-	if cmd.Action == "auto" {
+	if cmd.Action == breaker.ActionAuto {
 		message = fmt.Sprintf("%s: breaker decides by itself again", b)
 	}
 	var o *override
-	if cmd.Action != "auto" {
+	if cmd.Action != breaker.ActionAuto {
 		o = &override{Action: cmd.Action, Until: time.Now().Add(lasts), By: who.Name, Why: cmd.Reason}
 	}
 	message = g.keepOverride(ctx, b.String(), o, message)
@@ -200,7 +201,7 @@ func (g *Gateway) passthrough(p *router.Passthrough) {
 	g.router.SetPassthrough(p)
 	end := time.AfterFunc(time.Until(p.Until), func() {
 		if g.router.EndPassthrough(p) {
-			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: "auto", Detail: "its time is over"})
+			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: decision.Auto, Detail: "its time is over"})
 		}
 	})
 	if was := g.passthroughEnd.Swap(end); was != nil {

@@ -247,12 +247,12 @@ func (c *chaos) moved(e *api.Event) {
 	switch {
 	case person:
 	case to > from && plan && c.advance != "manual":
-	case to > from && e.By == traffic.Auto && c.advance == "auto" && (from > 0 || c.by[name] == traffic.Auto):
-	case to < from && e.By == traffic.Auto && (e.Reason == "degraded" || e.Reason == "retreat"):
+	case to > from && e.By == decision.Auto && c.advance == "auto" && (from > 0 || c.by[name] == decision.Auto):
+	case to < from && e.By == decision.Auto && (e.Reason == "degraded" || e.Reason == "retreat"):
 	default:
 		c.Errorf("%s at %s: %d%% > %d%% by %s, %s", name, at, from, to, e.By, e.Reason)
 	}
-	if to == 0 && e.By == traffic.Auto {
+	if to == 0 && e.By == decision.Auto {
 		if c.fault {
 			c.Errorf("%s at %s: degraded during a shared fault", name, at)
 		}
@@ -283,7 +283,7 @@ func (c *chaos) served() {
 		}
 		// Where it is no primary the reason is why the primary did not answer.
 		primary := e.at > c.reloaded && slices.Contains(c.upstream(e.upstream).PrimaryOf, e.model)
-		if by != traffic.Auto || e.reason == "" || primary && e.reason != string(decision.Overflow) {
+		if by != decision.Auto || e.reason == "" || primary && e.reason != string(decision.Overflow) {
 			c.Errorf("%s, degraded by %s, answered at %s: %+v", e.upstream, by, e.done, *e)
 		}
 	}

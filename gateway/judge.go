@@ -122,7 +122,7 @@ func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w hea
 			g.event(decision.Event{
 				Kind: decision.KindHealthTransition, Provider: u.Name, Region: u.Region, From: string(stateOf(s)), To: string(stateOf(s)),
 				Reason: w.Reason, Detail: fmt.Sprintf("would %s to %d%% (health.mode is shadow): %s", w.Move, w.To, w.Detail),
-				Action: w.Move.String(), By: traffic.Auto, Result: "shadow",
+				Action: w.Move.String(), By: decision.Auto, Result: "shadow",
 			})
 		}
 		return
@@ -130,14 +130,14 @@ func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w hea
 	var err error
 	switch w.Move {
 	case health.Degrade:
-		_, err = g.traffic.Degrade(traffic.Degradation{Upstream: u.Name, By: traffic.Auto, Reason: w.Reason, Detail: w.Detail})
+		_, err = g.traffic.Degrade(traffic.Degradation{Upstream: u.Name, By: decision.Auto, Reason: w.Reason, Detail: w.Detail})
 	case health.Recover, health.Climb:
 		c := traffic.Command{
-			Upstream: u.Name, Share: w.To, Revision: &s.Revision, By: traffic.Auto, Why: w.Detail,
+			Upstream: u.Name, Share: w.To, Revision: &s.Revision, By: decision.Auto, Why: w.Detail,
 			Collapse: len(in.setup.primaryOf(u.Name)) == 0,
 		}
 		if s.Plan != nil {
-			c.By = traffic.ByPlan(s.Plan.By)
+			c.By = decision.ByPlan(s.Plan.By)
 		}
 		_, err = g.traffic.Set(c)
 	case health.Retreat:

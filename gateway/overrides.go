@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"failback/gateway/breaker"
 	"failback/gateway/decision"
 	"failback/gateway/router"
 	"failback/gateway/store"
-	"failback/gateway/traffic"
 )
 
 // overrides keeps what operators put in force for a time, so that a restart
@@ -122,7 +122,7 @@ func (g *Gateway) override(key string, o *override) {
 		return
 	}
 	b, ok := decision.ParseBucket(key)
-	action, by, left := "auto", traffic.Auto, time.Duration(0)
+	action, by, left := breaker.ActionAuto, decision.Auto, time.Duration(0)
 	if o != nil {
 		action, by, left = o.Action, o.By, time.Until(o.Until)
 	}
@@ -140,7 +140,7 @@ func (g *Gateway) passthroughFrom(o *override) {
 	if o == nil {
 		if g.router.Passthrough() != nil {
 			g.router.SetPassthrough(nil)
-			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: traffic.Auto, Detail: "ended at another gateway"})
+			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: decision.Auto, Detail: "ended at another gateway"})
 		}
 		return
 	}

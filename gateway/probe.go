@@ -242,7 +242,7 @@ func probeForms(d decision.Dialect, c decision.Capability) []string {
 func (g *Gateway) logProbe(u *router.Upstream, t probe.Target, r *probe.Result) {
 	e := decision.Event{
 		Kind: decision.KindProbe, Time: time.Now(), Provider: u.Name, Region: u.Region,
-		Capability: t.Capability, Model: t.Model, Reason: string(r.Outcome.Class), Detail: r.Outcome.Detail, By: "auto",
+		Capability: t.Capability, Model: t.Model, Reason: string(r.Outcome.Class), Detail: r.Outcome.Detail, By: decision.Auto,
 	}
 	switch r.Verdict() {
 	case probe.Passed:

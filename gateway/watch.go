@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"failback/gateway/config"
+	"failback/gateway/decision"
 )
 
 // watchEvery is how often files are looked at. Content is compared, not names
@@ -59,7 +60,7 @@ func (g *Gateway) watch(ctx context.Context) error {
 		now := fingerprintOf(ctx, g.setup.Load().cfg)
 		if *now == *last && *now != *g.seen.Load() {
 			// What is refused is an event and part of the state.
-			if _, err := g.Reload(ctx, "auto"); err != nil {
+			if _, err := g.Reload(ctx, decision.Auto); err != nil {
 				g.o.Log("the configuration changed and was refused: " + err.Error())
 			}
 		}

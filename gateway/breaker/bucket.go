@@ -253,7 +253,7 @@ func (b *bucket) post(from, reason, by string) {
 		return
 	}
 	if by == "" {
-		by = "auto"
+		by = decision.Auto
 	}
 	var detail string
 	if b.state == &b.open {

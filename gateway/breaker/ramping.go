@@ -71,7 +71,7 @@ func (r *ramping) tick(now time.Duration) {
 // second in which nothing was heard says nothing, and changes nothing.
 func (r *ramping) advance(now time.Duration) {
 	if now-r.bound >= unboundAfter {
-		r.b.toClosed(now, RampOver, "auto")
+		r.b.toClosed(now, RampOver, decision.Auto)
 		return
 	}
 	if now-r.stepAt < time.Second {

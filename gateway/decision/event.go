@@ -33,7 +33,7 @@ type Event struct {
 	From, To   string
 	Reason     string // machine-readable: a Reason, a Class, or the kind's own word
 	Detail     string // for people: "12/20 failed (server_error x11)"
-	By         string // operator's name, or "auto"
+	By         string // operator's name, Auto or ByPlan
 	Why        string // what the operator typed
 	Action     string // what was asked for: share, breaker, reload, ...
 	Result     string // ok, refused, stale, failed

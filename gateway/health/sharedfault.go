@@ -412,7 +412,7 @@ func (d *Detector) note(f *Fault, now time.Time, to, detail string) {
 		detail += ": " + strings.Join(f.Upstreams, ", ")
 	}
 	d.untold = append(d.untold, decision.Event{
-		Kind: decision.KindSharedFault, Time: now, To: to, Reason: f.Reason(), Detail: detail, By: "auto", Result: "ok",
+		Kind: decision.KindSharedFault, Time: now, To: to, Reason: f.Reason(), Detail: detail, By: decision.Auto, Result: "ok",
 	})
 }
 

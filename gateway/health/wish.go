@@ -67,7 +67,7 @@ type Transition struct {
 func (t *Transition) Event(upstream, region string) decision.Event {
 	return decision.Event{
 		Kind: decision.KindHealthTransition, Time: t.At, Provider: upstream, Region: region,
-		From: string(t.From), To: string(t.To), Reason: t.Reason, Detail: t.Detail, By: "auto", Result: "ok",
+		From: string(t.From), To: string(t.To), Reason: t.Reason, Detail: t.Detail, By: decision.Auto, Result: "ok",
 	}
 }
 

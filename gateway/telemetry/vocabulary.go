@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"slices"
-	"strings"
 
 	"failback/gateway/decision"
 )
@@ -77,15 +76,15 @@ var triggeredReasons = slices.Concat(passedReasons, stoppedReasons, []decision.R
 const (
 	byOperator = "operator"
 	byPlan     = "plan" // that an operator approved
-	byAuto     = "auto"
+	byAuto     = decision.Auto
 )
 
 // whoLabel is by without a name.
 func whoLabel(by string) string {
 	switch {
-	case by == byAuto:
+	case by == decision.Auto:
 		return byAuto
-	case strings.HasPrefix(by, byPlan+":"):
+	case decision.ByMachine(by):
 		return byPlan
 	}
 	return byOperator

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"failback/gateway/decision"
 )
 
 // TRF-01: an abort after "promote fully" takes effect within one decision.
@@ -114,7 +116,7 @@ func TestCaseTRF09Override(t *testing.T) {
 		t.Errorf("without a reason: %v", err)
 	}
 	c.Why = "vendor confirmed"
-	c.By = Auto
+	c.By = decision.Auto
 	if _, err := table.Set(c); kindOf(err) != "invalid" {
 		t.Errorf("by nobody: %v", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"failback/gateway/decision"
 )
 
 // outcome is what a command comes to: the record afterwards, which is the one
@@ -38,7 +40,7 @@ func decide(c Command, r Record, s State, configured []Step, now time.Time) (out
 	switch {
 	case c.Share < r.Share:
 		return outcome{next: lowered(r, c, configured, now), step: "lowered", cause: causeOf(c.By)}, nil
-	case c.Share == r.Share && r.Machine && byPerson(c.By):
+	case c.Share == r.Share && r.Machine && !decision.ByMachine(c.By):
 		// An operator takes over what the machine degraded: it gets nothing
 		// any more, which is less.
 		return outcome{next: takenOver(r, c.By, strings.TrimSpace(c.Why), now), cause: causeOf(c.By)}, nil
@@ -58,9 +60,9 @@ func decide(c Command, r Record, s State, configured []Step, now time.Time) (out
 // causeOf is the reason of a change of condition that by asked for.
 func causeOf(by string) string {
 	switch {
-	case by == Auto:
+	case by == decision.Auto:
 		return "auto"
-	case !byPerson(by):
+	case decision.ByMachine(by):
 		return "plan"
 	}
 	return "operator"
@@ -75,14 +77,15 @@ func mayRaise(c Command, r Record, s State) error {
 		return &StaleError{Current: s}
 	}
 	blocked := func(by string) error { return &BlockedError{Current: s, By: by} }
-	if !byPerson(c.By) {
+	if decision.ByMachine(c.By) {
 		switch {
 		case c.Override:
 			return invalid("an override of %s needs a person: %s is none", s.Upstream, c.By)
 		case r.Retreats >= retreatsMost:
 			return blocked("it retreated twice: the next step is an operator's")
-		case c.By != Auto && (r.Plan == nil || c.By != ByPlan(r.Plan.By)):
-			return blocked("no plan of " + strings.TrimPrefix(c.By, planPrefix) + " is in force")
+		case c.By != decision.Auto && (r.Plan == nil || c.By != decision.ByPlan(r.Plan.By)):
+			name, _ := decision.PlanOf(c.By)
+			return blocked("no plan of " + name + " is in force")
 		}
 	}
 	if c.Override {
@@ -157,20 +160,20 @@ func raised(r Record, c Command, now time.Time) Record {
 func lowered(r Record, c Command, configured []Step, now time.Time) Record {
 	next := changed(r)
 	next.Share, next.Since, next.By, next.Why = c.Share, now, c.By, strings.TrimSpace(c.Why)
-	next.Served, next.Machine = 0, c.Share == 0 && c.By == Auto
+	next.Served, next.Machine = 0, c.Share == 0 && c.By == decision.Auto
 	if r.FailbackID == "" {
 		next.FailbackID, next.Steps = nextID(r.LastID, now), slices.Clone(configured)
 	}
 	if r.FailbackID == "" || c.Share == 0 {
 		next.Reason = next.Why
 	}
-	if byPerson(c.By) {
+	if !decision.ByMachine(c.By) {
 		next.Undo = &UndoRecord{
 			Share: r.Share, Whole: r.FailbackID == "", Reason: r.Reason, LastID: r.LastID,
 			By: c.By, Until: now.Add(UndoFor),
 		}
 	}
-	if byPerson(c.By) || c.Share == 0 {
+	if !decision.ByMachine(c.By) || c.Share == 0 {
 		next.Plan = nil
 	}
 	entered(&next, r, c.By, now)

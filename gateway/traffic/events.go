@@ -68,7 +68,7 @@ func details(parts ...string) string {
 func noteOf(name string, r Record, now time.Time, what, detail string) decision.Event {
 	return decision.Event{
 		Kind: decision.KindTrafficStep, Time: now, Provider: name, From: strconv.Itoa(r.Share),
-		Reason: what, Action: what, By: Auto, Result: "ok", Revision: r.Revision,
+		Reason: what, Action: what, By: decision.Auto, Result: "ok", Revision: r.Revision,
 		Detail: details(failbackDetail(r), detail),
 	}
 }
@@ -76,6 +76,6 @@ func noteOf(name string, r Record, now time.Time, what, detail string) decision.
 func storageEvent(action, result, detail string) decision.Event {
 	return decision.Event{
 		Kind: decision.KindTrafficStep, Time: time.Now(), Action: action, Reason: action, Result: result,
-		By: Auto, Detail: detail,
+		By: decision.Auto, Detail: detail,
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"failback/gateway/decision"
 )
 
 // Degradation says who degrades an upstream, and why.
 type Degradation struct {
 	Upstream string
-	By       string // a name, or Auto for the machine; never empty
+	By       string // a name, or decision.Auto for the machine; never empty
 	Why      string // what a person typed
 	Reason   string // machine-readable; empty: operator or auto, by By
 	Detail   string // for people, of the machine: what it saw
@@ -24,10 +26,10 @@ func degrade(d Degradation, r Record, configured []Step, now time.Time) outcome 
 	switch {
 	case r.Share > 0:
 		words.next = lowered(r, Command{By: d.By, Why: text}, configured, now)
-		if !byPerson(d.By) {
+		if decision.ByMachine(d.By) {
 			words.next.Passed = below(r.Passed, r.Share)
 		}
-	case r.Machine && byPerson(d.By):
+	case r.Machine && !decision.ByMachine(d.By):
 		words.next = takenOver(r, d.By, text, now)
 	}
 	return words
@@ -48,7 +50,7 @@ func retreat(reason, detail string, revision uint64, r Record, s State, now time
 	if len(passed) > 0 {
 		share = slices.Max(passed)
 	}
-	next := lowered(r, Command{Share: share, By: Auto, Why: cmp.Or(detail, reason)}, nil, now)
+	next := lowered(r, Command{Share: share, By: decision.Auto, Why: cmp.Or(detail, reason)}, nil, now)
 	next.Passed, next.Retreats = passed, r.Retreats+1
 	if next.Retreats >= retreatsMost {
 		next.Plan = nil
@@ -65,7 +67,7 @@ func settle(detail string, revision uint64, r Record, s State, now time.Time) (o
 		return outcome{}, &BlockedError{Current: s, By: "only an upstream that recovers at " + percent(Full) + " settles"}
 	}
 	next := ended(changed(r))
-	entered(&next, r, Auto, now)
+	entered(&next, r, decision.Auto, now)
 	return outcome{next: next, cause: "recovered", detail: detail}, nil
 }
 

@@ -33,16 +33,16 @@ func retreated(t *testing.T, table *Table, upstream string) State {
 
 func TestMachineDegrades(t *testing.T) {
 	table, told := open(t, "", "a")
-	s := degraded(t, table, "a", Auto)
-	if s.Condition() != Degraded || !s.Machine || s.Undo != nil || s.By != Auto || s.StateBy != Auto || s.Reason != "12/20 failed" || s.Revision != 2 {
+	s := degraded(t, table, "a", decision.Auto)
+	if s.Condition() != Degraded || !s.Machine || s.Undo != nil || s.By != decision.Auto || s.StateBy != decision.Auto || s.Reason != "12/20 failed" || s.Revision != 2 {
 		t.Errorf("%+v", s)
 	}
 	e := told.take()
 	if len(e) != 2 || e[0].Kind != decision.KindTrafficStep || e[0].Reason != "degraded" || e[1].Kind != decision.KindHealthTransition ||
-		e[1].Reason != "groups_red" || e[1].Detail != "12/20 failed" || e[1].From != "healthy" || e[1].To != "degraded" || e[1].By != Auto {
+		e[1].Reason != "groups_red" || e[1].Detail != "12/20 failed" || e[1].From != "healthy" || e[1].To != "degraded" || e[1].By != decision.Auto {
 		t.Errorf("told %+v", e)
 	}
-	if again := degraded(t, table, "a", Auto); again.Revision != s.Revision {
+	if again := degraded(t, table, "a", decision.Auto); again.Revision != s.Revision {
 		t.Errorf("again: %+v", again)
 	}
 
@@ -55,12 +55,12 @@ func TestMachineDegrades(t *testing.T) {
 	if e := told.take(); len(e) != 1 || e[0].From != "degraded" || e[0].To != "degraded" || e[0].Reason != "operator" {
 		t.Errorf("told %+v", e)
 	}
-	for _, by := range []string{Auto, "ben"} {
+	for _, by := range []string{decision.Auto, "ben"} {
 		if again := degraded(t, table, "a", by); again.Revision != s.Revision || again.Machine {
 			t.Errorf("again by %s: %+v", by, again)
 		}
 	}
-	for _, d := range []Degradation{{Upstream: "x", By: Auto}, {Upstream: "a"}} {
+	for _, d := range []Degradation{{Upstream: "x", By: decision.Auto}, {Upstream: "a"}} {
 		if _, err := table.Degrade(d); kindOf(err) != "invalid" {
 			t.Errorf("%+v: %v", d, err)
 		}
@@ -70,7 +70,7 @@ func TestMachineDegrades(t *testing.T) {
 // Degrading at a step drops the marks that the failed step contradicts; a
 // person who degrades says nothing of them.
 func TestDegradeKeepsWhatPassedBelow(t *testing.T) {
-	for by, want := range map[string][]int{Auto: {5}, "ana": {5, 25}} {
+	for by, want := range map[string][]int{decision.Auto: {5}, "ana": {5, 25}} {
 		table, _ := open(t, "", "a")
 		s := must(t, table, Command{Upstream: "a", Share: 5})
 		table.MarkPassed("a", s.Revision)
@@ -100,7 +100,7 @@ func TestRetreat(t *testing.T) {
 	told.take()
 	s = retreated(t, table, "a")
 	// The window of 25 did not pass.
-	if s.Share != 5 || s.Retreats != 1 || s.FailbackID != id || s.Condition() != Recovering || s.By != Auto || s.Undo != nil || !slices.Equal(s.Passed, []int{5}) {
+	if s.Share != 5 || s.Retreats != 1 || s.FailbackID != id || s.Condition() != Recovering || s.By != decision.Auto || s.Undo != nil || !slices.Equal(s.Passed, []int{5}) {
 		t.Errorf("first: %+v", s)
 	}
 	if e := told.take(); len(e) != 1 || e[0].Reason != "retreat" || e[0].From != "75" || e[0].To != "5" {
@@ -116,7 +116,7 @@ func TestRetreat(t *testing.T) {
 	if _, err := table.Retreat("a", "evidence", "", s.Revision); kindOf(err) != "blocked" {
 		t.Errorf("a degraded upstream: %v", err)
 	}
-	if _, err := table.Set(Command{Upstream: "a", Share: 5, Revision: &s.Revision, By: Auto}); kindOf(err) != "blocked" {
+	if _, err := table.Set(Command{Upstream: "a", Share: 5, Revision: &s.Revision, By: decision.Auto}); kindOf(err) != "blocked" {
 		t.Errorf("a step that nobody typed after two retreats: %v", err)
 	}
 	up(t, table, "a", 5)
@@ -195,7 +195,7 @@ func TestPlan(t *testing.T) {
 	if _, err := table.Approve("a", "ana", "", s.Revision-1); kindOf(err) != "stale" {
 		t.Errorf("on an old revision: %v", err)
 	}
-	for _, by := range []string{"", Auto, ByPlan("ana")} {
+	for _, by := range []string{"", decision.Auto, decision.ByPlan("ana")} {
 		if _, err := table.Approve("a", by, "", s.Revision); kindOf(err) != "invalid" {
 			t.Errorf("by %q: %v", by, err)
 		}
@@ -203,7 +203,7 @@ func TestPlan(t *testing.T) {
 	told.take()
 	byPlan := func(name string, share int) (State, error) {
 		s := get(t, table, "a")
-		return table.Set(Command{Upstream: "a", Share: share, Revision: &s.Revision, By: ByPlan(name)})
+		return table.Set(Command{Upstream: "a", Share: share, Revision: &s.Revision, By: decision.ByPlan(name)})
 	}
 	if _, err := byPlan("ana", 5); kindOf(err) != "blocked" {
 		t.Errorf("a step of no plan: %v", err)
@@ -253,7 +253,7 @@ func TestPlanEnds(t *testing.T) {
 			{func(t *testing.T, table *Table) { retreated(t, table, "a") }, false},
 			{func(t *testing.T, table *Table) { up(t, table, "a", 25); retreated(t, table, "a") }, true},
 		},
-		"degraded":           {{func(t *testing.T, table *Table) { degraded(t, table, "a", Auto) }, true}},
+		"degraded":           {{func(t *testing.T, table *Table) { degraded(t, table, "a", decision.Auto) }, true}},
 		"degraded by person": {{func(t *testing.T, table *Table) { degraded(t, table, "a", "ben") }, true}},
 		"settled": {
 			{func(t *testing.T, table *Table) { up(t, table, "a", 75) }, false},

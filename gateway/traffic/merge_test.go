@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/gateway/decision"
 )
 
 // recordOf is what the table would store of upstream.
@@ -114,8 +116,8 @@ func TestMergeLowerWins(t *testing.T) {
 // At the same share the stricter of two conditions wins.
 func TestStricter(t *testing.T) {
 	now := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
-	whole := Record{Version: RecordVersion, Share: Full, Revision: 4, By: Auto, StateBy: Auto, Since: now}
-	machine := lowered(whole, Command{By: Auto}, DefaultSteps(), now)
+	whole := Record{Version: RecordVersion, Share: Full, Revision: 4, By: decision.Auto, StateBy: decision.Auto, Since: now}
+	machine := lowered(whole, Command{By: decision.Auto}, DefaultSteps(), now)
 	operator := lowered(whole, Command{By: "ana"}, DefaultSteps(), now)
 	recovering := lowered(whole, Command{By: "ana", Share: 5}, DefaultSteps(), now)
 	full := raised(recovering, Command{By: "ana", Share: Full}, now)

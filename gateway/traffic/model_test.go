@@ -153,9 +153,9 @@ func (w *world) do() {
 		}
 		switch w.rand.IntN(4) {
 		case 0:
-			c.By = Auto
+			c.By = decision.Auto
 		case 1:
-			c.By = ByPlan(by)
+			c.By = decision.ByPlan(by)
 		}
 		w.log("%s by %s to the next, %d on %d", name, c.By, c.Share, seen)
 		want, raises = w.set(r, c, now), true
@@ -182,17 +182,17 @@ func (w *world) do() {
 		_, got = w.table.Set(Command{Upstream: name, Undo: true, By: by})
 	case what < 9:
 		if w.rand.IntN(2) == 0 {
-			by = Auto
+			by = decision.Auto
 		}
 		w.log("%s degraded by %s", name, by)
 		switch {
 		case r.share > 0:
 			from := r.share
 			r.lower(0, by, w.steps, now)
-			if by == Auto {
+			if by == decision.Auto {
 				r.forgetFrom(from)
 			}
-		case r.machine && by != Auto:
+		case r.machine && by != decision.Auto:
 			r.takeOver()
 		}
 		_, got = w.table.Degrade(Degradation{Upstream: name, By: by, Reason: "groups_red"})
@@ -210,7 +210,7 @@ func (w *world) do() {
 			for s := range r.passed {
 				to = max(to, s)
 			}
-			r.lower(to, Auto, nil, now)
+			r.lower(to, decision.Auto, nil, now)
 			r.retreats = retreats
 			if retreats >= 2 {
 				r.plan = ""
@@ -318,7 +318,7 @@ func (w *world) set(r *ref, c Command, now time.Time) string {
 		return "stale"
 	case !person && r.retreats >= 2:
 		return "blocked"
-	case !person && c.By != Auto && (r.plan == "" || c.By != "plan:"+r.plan):
+	case !person && c.By != decision.Auto && (r.plan == "" || c.By != "plan:"+r.plan):
 		return "blocked"
 	}
 	if c.Override {

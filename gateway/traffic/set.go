@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"failback/gateway/decision"
 )
 
 // How long a command waits for the storage. A lowering is in force before it
@@ -57,7 +59,7 @@ func (t *Table) Degrade(d Degradation) (State, error) {
 // Errors are *InvalidError, *StaleError if revision is not the one that was
 // judged any more, and *BlockedError if the upstream does not recover.
 func (t *Table) Retreat(upstream, reason, detail string, revision uint64) (State, error) {
-	return t.do(order{upstream: upstream, by: Auto, decide: func(r Record, s State, now time.Time) (outcome, error) {
+	return t.do(order{upstream: upstream, by: decision.Auto, decide: func(r Record, s State, now time.Time) (outcome, error) {
 		return retreat(reason, detail, revision, r, s, now)
 	}})
 }
@@ -65,7 +67,7 @@ func (t *Table) Retreat(upstream, reason, detail string, revision uint64) (State
 // Settle makes an upstream whole that recovers at Full. Errors are those of
 // Retreat.
 func (t *Table) Settle(upstream, detail string, revision uint64) (State, error) {
-	return t.do(order{upstream: upstream, by: Auto, decide: func(r Record, s State, now time.Time) (outcome, error) {
+	return t.do(order{upstream: upstream, by: decision.Auto, decide: func(r Record, s State, now time.Time) (outcome, error) {
 		return settle(detail, revision, r, s, now)
 	}})
 }
@@ -74,7 +76,7 @@ func (t *Table) Settle(upstream, detail string, revision uint64) (State, error) 
 // before that. A second approval by the same name changes nothing, one by
 // another name takes its place. Errors are those of Set.
 func (t *Table) Approve(upstream, by, why string, revision uint64) (State, error) {
-	if !byPerson(by) || by == "" {
+	if decision.ByMachine(by) || by == "" {
 		return State{}, invalid("a plan needs a person who approves it")
 	}
 	return t.do(order{upstream: upstream, by: by, why: why, decide: func(r Record, s State, now time.Time) (outcome, error) {

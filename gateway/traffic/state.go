@@ -3,24 +3,11 @@ package traffic
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // Full is the share of an upstream that is not held back.
 const Full = 100
-
-// Auto is State.By of what nobody typed: a start, and what the machine did.
-const Auto = "auto"
-
-// planPrefix begins State.By of a step that an approved plan took.
-const planPrefix = "plan:"
-
-// ByPlan is Command.By of a step that the plan approved by name takes.
-func ByPlan(name string) string { return planPrefix + name }
-
-// byPerson reports whether by names somebody who typed a command.
-func byPerson(by string) bool { return by != Auto && !strings.HasPrefix(by, planPrefix) }
 
 // UndoFor is how long one's own lowering can be put back in one move.
 const UndoFor = 5 * time.Minute
@@ -86,7 +73,7 @@ type State struct {
 	// never otherwise. The first is 1.
 	Revision uint64
 	Since    time.Time // of the share
-	By       string    // who set it, Auto for a start or the machine, ByPlan for a plan
+	By       string    // who set it, decision.Auto for a start or the machine, decision.ByPlan for a plan
 	Why      string
 	// FailbackID is set while a failback is under way, and salts membership:
 	// the UTC date and hour of the first lowering, "2026-11-30T04"; a second
@@ -167,7 +154,8 @@ type Command struct {
 	Share    int // 0, or a step of the failback or of the configuration; ignored with Undo
 	// Revision is the one the caller saw. Raising needs it; lowering ignores it.
 	Revision *uint64
-	// By is who asks, never empty: a name, Auto, or ByPlan of who approved.
+	// By is who asks, never empty: a name, decision.Auto, or decision.ByPlan of
+	// who approved.
 	By  string
 	Why string // what they typed
 	// Override raises by more than one step or against BlockedBy. It needs Why.

@@ -173,8 +173,8 @@ func (t *Table) ensure(name, epoch string, now time.Time) {
 	e := t.entries[name]
 	if e == nil || e.rec.gone(now) {
 		e = newEntry(Record{
-			Version: RecordVersion, Share: Full, Revision: 1, Since: now, By: Auto,
-			StateSince: now, StateBy: Auto, Epoch: epoch,
+			Version: RecordVersion, Share: Full, Revision: 1, Since: now, By: decision.Auto,
+			StateSince: now, StateBy: decision.Auto, Epoch: epoch,
 		})
 		t.entries[name] = e
 	}
@@ -208,7 +208,7 @@ func (t *Table) remove(name string, e *entry, now time.Time) {
 	next := cur
 	if cur.Plan != nil {
 		next = unplanned(cur)
-		t.untold = append(t.untold, eventsOf(name, cur, outcome{next: next}, Auto, "", now)...)
+		t.untold = append(t.untold, eventsOf(name, cur, outcome{next: next}, decision.Auto, "", now)...)
 	}
 	next.Removed = now
 	e.install(next)

@@ -17,7 +17,7 @@ import (
 func TestNewUpstreamIsAtFull(t *testing.T) {
 	table, told := open(t, "", "b", "a")
 	s := get(t, table, "a")
-	if s.Share != Full || s.Revision != 1 || s.By != Auto || s.FailbackID != "" || s.Since.IsZero() || s.Unsynced || s.Undo != nil {
+	if s.Share != Full || s.Revision != 1 || s.By != decision.Auto || s.FailbackID != "" || s.Since.IsZero() || s.Unsynced || s.Undo != nil {
 		t.Errorf("state %+v", s)
 	}
 	if table.Share("a") != Full || !table.Admits("a", "c", "r") {
@@ -95,7 +95,7 @@ func TestFailback(t *testing.T) {
 		}
 		s, err := table.Settle("a", "held 2m", s.Revision)
 		if err != nil || s.Condition() != Whole || s.FailbackID != "" || s.Revision != 7 || s.Share != 100 || s.Steps != nil || s.Reason != "" ||
-			!s.StateSince.Equal(time.Now()) || s.StateBy != Auto {
+			!s.StateSince.Equal(time.Now()) || s.StateBy != decision.Auto {
 			t.Errorf("settled: %+v, %v", s, err)
 		}
 		s = must(t, table, Command{Upstream: "a", Share: 25, By: "ben"})
@@ -243,9 +243,9 @@ func TestUndo(t *testing.T) {
 		}
 
 		// What nobody typed can be put back by nobody in one move.
-		s = must(t, table, Command{Upstream: "a", Share: 0, By: Auto})
+		s = must(t, table, Command{Upstream: "a", Share: 0, By: decision.Auto})
 		if s.Undo != nil {
-			t.Errorf("a lowering by %s can be undone: %+v", Auto, s.Undo)
+			t.Errorf("a lowering by %s can be undone: %+v", decision.Auto, s.Undo)
 		}
 	})
 }

@@ -228,7 +228,7 @@ func (b *Book) emit(upstream, region, from, to, reason, detail string) {
 	}
 	b.onEvent(decision.Event{
 		Kind: decision.KindCredential, Time: time.Now(), Provider: upstream, Region: region,
-		From: from, To: to, Reason: reason, Detail: detail, By: "auto",
+		From: from, To: to, Reason: reason, Detail: detail, By: decision.Auto,
 	})
 }
 

@@ -79,7 +79,7 @@ func (u *Upstream) CoolModel(model string, class decision.Class, retryAfter time
 	if !cooling && u.book.onEvent != nil {
 		u.book.onEvent(decision.Event{
 			Kind: decision.KindModelCooling, Time: now, Provider: u.name, Region: u.Region(), Model: model,
-			From: "ok", To: "cooling", Reason: string(class), Detail: "left alone for " + d.String(), By: "auto",
+			From: "ok", To: "cooling", Reason: string(class), Detail: "left alone for " + d.String(), By: decision.Auto,
 		})
 	}
 }
