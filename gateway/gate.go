@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"failback/gateway/health/probe"
@@ -31,10 +33,37 @@ func (v *view) blockedBy(name string) string {
 		return fmt.Sprintf("no evidence of the step to %d%% yet", state.Share)
 	case verdict.Verdict == evidence.Pass:
 		return ""
-	case verdict.EnoughIn > 0:
-		return fmt.Sprintf("evidence %s: %s; enough in about %s", verdict.Verdict, summary(verdict), spoken(verdict.EnoughIn.Round(time.Second)))
+	case verdict.Verdict == evidence.NoData:
+		return "evidence " + verdict.Verdict + ": " + lacking(verdict)
 	}
 	return "evidence " + verdict.Verdict + ": " + summary(verdict)
+}
+
+// lacking names the rows that cannot be told yet, and says when they can be.
+// What each says is shown with it, wherever this is.
+func lacking(v *evidence.Verdict) string {
+	var names []string
+	for _, r := range v.Rows {
+		if r.Verdict == v.Verdict {
+			names = append(names, strings.ReplaceAll(r.Name, "_", " "))
+		}
+	}
+	text := "not enough yet for " + strings.Join(names, ", ")
+	if v.EnoughIn > 0 {
+		text += "; enough in about " + estimate(v.EnoughIn)
+	}
+	return text
+}
+
+// estimate writes a time that nobody knows better than by the minute.
+func estimate(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", math.Ceil(d.Seconds()))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("%.0f min", math.Ceil(d.Minutes()))
+	}
+	return fmt.Sprintf("%.0f h", math.Ceil(d.Hours()))
 }
 
 // blockedByBreaker is what its buckets have against it. One that nobody probes
@@ -86,7 +115,7 @@ func (v *view) unproven(name string) string {
 	case all == 0:
 		return "nothing of it is probed: there is no recovery evidence"
 	case passed < all:
-		return fmt.Sprintf("%d of %d candidates and capabilities passed their last two probes%s", passed, all, failing)
+		return fmt.Sprintf("the last two probes passed for %d of %d%s", passed, all, failing)
 	}
 	return ""
 }
