@@ -18,8 +18,8 @@ import (
 // of it is on a request's way but the detector of shared faults.
 func (g *Gateway) openCare(cfg *config.Config) {
 	g.faults = health.NewDetector(g.event)
-	looks := g.jobs.Register("probes", time.Minute)
-	g.prober = probe.New(probe.Options{Attempt: g.attemptProbe, OnResult: g.probed, OnLook: func() { looks.Ran(nil) }})
+	g.jobs.Register(jobProbes, time.Minute)
+	g.prober = probe.New(probe.Options{Attempt: g.attemptProbe, OnResult: g.probed, OnLook: func() { g.jobs.Ran(jobProbes, nil) }})
 	var roots *x509.CertPool
 	if g.o.UpstreamTLS != nil {
 		roots = g.o.UpstreamTLS.RootCAs
@@ -29,7 +29,7 @@ func (g *Gateway) openCare(cfg *config.Config) {
 		OnResult: g.checked,
 	})
 	g.serverCerts = dependency.New(dependency.Options{
-		Dial: g.o.DialContext, Roots: roots, OnResult: func(dependency.Result) { g.jobs.Register("certificates", certificateEvery).Ran(nil) },
+		Dial: g.o.DialContext, Roots: roots, OnResult: func(dependency.Result) { g.jobs.Ran(jobCertificates, nil) },
 	})
 	g.notify = notify.New(notify.Options{
 		URL: webhook(cfg), Environment: cfg.Environment, Instance: g.instance,
@@ -70,10 +70,10 @@ func (g *Gateway) careFor(s *setup) {
 			g.faults.Dependency(r.Name, r.Domain, false, "no longer configured", time.Now())
 		}
 	}
+	g.expect(jobDependencies, mostEvery(s.cfg), len(checks) > 0)
 	g.dependencies.Configure(checks)
-	g.expect("dependencies", mostEvery(s.cfg), len(checks) > 0)
+	g.expect(jobCertificates, certificateEvery, len(certificates) > 0)
 	g.serverCerts.Configure(certificates)
-	g.expect("certificates", certificateEvery, len(certificates) > 0)
 	g.notify.Configure(webhook(s.cfg), s.cfg.Environment)
 	g.pinger.Configure(ping(s.cfg))
 	for _, u := range s.cfg.Upstreams {
@@ -81,10 +81,23 @@ func (g *Gateway) careFor(s *setup) {
 	}
 }
 
+// The jobs: what the gateway does by itself, over and again.
+const (
+	jobCertificates  = "certificates"
+	jobConfiguration = "configuration"
+	jobDependencies  = "dependencies"
+	jobHealth        = "health"
+	jobMetrics       = "metrics"
+	jobProbes        = "probes"
+	jobStore         = "store"
+)
+
 // expect has a job on the board while there is work for it.
 func (g *Gateway) expect(name string, every time.Duration, work bool) {
-	if job := g.jobs.Register(name, every); !work {
-		job.Remove()
+	if work {
+		g.jobs.Register(name, every)
+	} else {
+		g.jobs.Remove(name)
 	}
 }
 
@@ -101,7 +114,7 @@ const certificateEvery = 24 * time.Hour
 
 // checked takes the result of a check of a shared dependency.
 func (g *Gateway) checked(r dependency.Result) {
-	g.jobs.Register("dependencies", mostEvery(g.setup.Load().cfg)).Ran(nil)
+	g.jobs.Ran(jobDependencies, nil)
 	if r.State != dependency.Unknown {
 		g.faults.Dependency(r.Name, r.Domain, r.State == dependency.Failed, r.Detail, time.Now())
 	}

@@ -45,7 +45,7 @@ func (j *judged) of(s traffic.State) *evidence.Verdict {
 
 // judge judges all upstreams over and over, and does what follows from it.
 func (g *Gateway) judge(ctx context.Context) error {
-	job := g.jobs.Register("health", judgeEvery)
+	g.jobs.Register(jobHealth, judgeEvery)
 	tick := time.NewTicker(judgeEvery)
 	defer tick.Stop()
 	last := time.Now()
@@ -63,7 +63,7 @@ func (g *Gateway) judge(ctx context.Context) error {
 		for i := range in.setup.cfg.Upstreams {
 			g.judgeOne(in, &in.setup.cfg.Upstreams[i], served)
 		}
-		job.Ran(nil)
+		g.jobs.Ran(jobHealth, nil)
 	}
 }
 

@@ -50,7 +50,8 @@ func (g *Gateway) startKeeper(cfg *config.Config) error {
 	}
 	keep := Keep{Config: cfg, Instance: g.instance, Metrics: g.registry, Scraped: func(error) {}}
 	if cfg.Sources.Prometheus == nil {
-		keep.Scraped = g.jobs.Register("metrics", cfg.Sources.Every).Ran
+		g.jobs.Register(jobMetrics, cfg.Sources.Every)
+		keep.Scraped = func(err error) { g.jobs.Ran(jobMetrics, err) }
 	}
 	g.keeper = g.o.Keeper(keep)
 	g.onStop(func(ctx context.Context) error {

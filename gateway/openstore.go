@@ -104,7 +104,7 @@ const keepEvery = 10 * time.Second
 
 // keepEvidence writes evidence down over and over, and once more at the end.
 func (g *Gateway) keepEvidence(ctx context.Context) error {
-	job := g.jobs.Register("store", keepEvery)
+	g.jobs.Register(jobStore, keepEvery)
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -112,7 +112,7 @@ func (g *Gateway) keepEvidence(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
-		job.Ran(g.evidence.save(context.WithoutCancel(ctx), g.setup.Load()))
+		g.jobs.Ran(jobStore, g.evidence.save(context.WithoutCancel(ctx), g.setup.Load()))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func hashFile(w io.Writer, path string) error {
 // watch reloads when a file changed, once its content has stood still for a
 // whole interval: half a file is not a configuration.
 func (g *Gateway) watch(ctx context.Context) error {
-	job := g.jobs.Register("configuration", watchEvery)
+	g.jobs.Register(jobConfiguration, watchEvery)
 	last := g.seen.Load()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -65,6 +65,6 @@ func (g *Gateway) watch(ctx context.Context) error {
 			}
 		}
 		last = now
-		job.Ran(nil)
+		g.jobs.Ran(jobConfiguration, nil)
 	}
 }

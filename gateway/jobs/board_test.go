@@ -45,7 +45,7 @@ func TestAllowed(t *testing.T) {
 func TestJobIsLateWithoutSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Board
-		j := b.Register("watch", 30*time.Second)
+		b.Register("watch", 30*time.Second)
 		if s := one(t, &b, "watch"); s.Late || !s.LastSuccess.IsZero() || s.Every != 30*time.Second {
 			t.Errorf("just registered: %+v", s)
 		}
@@ -53,14 +53,14 @@ func TestJobIsLateWithoutSuccess(t *testing.T) {
 		if s := one(t, &b, "watch"); !s.Late || !s.LastSuccess.IsZero() {
 			t.Errorf("it never ran: %+v", s)
 		}
-		j.Ran(nil)
+		b.Ran("watch", nil)
 		at := time.Now()
 		if s := one(t, &b, "watch"); s.Late || !s.LastSuccess.Equal(at) {
 			t.Errorf("it ran: %+v", s)
 		}
 		for range 3 {
 			time.Sleep(30 * time.Second)
-			j.Ran(errors.New("disk full"))
+			b.Ran("watch", errors.New("disk full"))
 		}
 		if s := one(t, &b, "watch"); s.Late || s.Error != "disk full" {
 			t.Errorf("it fails, and is not late yet: %+v", s)
@@ -69,30 +69,9 @@ func TestJobIsLateWithoutSuccess(t *testing.T) {
 		if s := one(t, &b, "watch"); !s.Late || !s.LastSuccess.Equal(at) {
 			t.Errorf("it runs and fails: %+v", s)
 		}
-		j.Ran(nil)
+		b.Ran("watch", nil)
 		if s := one(t, &b, "watch"); s.Late || s.Error != "" {
 			t.Errorf("it succeeded: %+v", s)
-		}
-	})
-}
-
-func TestPausedJobIsNeverLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b Board
-		j := b.Register("probe", time.Second)
-		j.Ran(errors.New("x"))
-		j.Pause()
-		time.Sleep(time.Hour)
-		if s := one(t, &b, "probe"); s.Late || !s.Paused || s.Error != "" {
-			t.Errorf("paused: %+v", s)
-		}
-		j.Ran(errors.New("x"))
-		if s := one(t, &b, "probe"); s.Late || s.Paused {
-			t.Errorf("it is waited for only since it runs again: %+v", s)
-		}
-		time.Sleep(62 * time.Second)
-		if s := one(t, &b, "probe"); !s.Late {
-			t.Errorf("it runs again and never succeeds: %+v", s)
 		}
 	})
 }
@@ -101,11 +80,9 @@ func TestRegisterAgainAndRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Board
 		b.Register("b", time.Minute)
-		a := b.Register("a", time.Second)
-		a.Ran(nil)
-		if again := b.Register("a", time.Hour); again != a {
-			t.Error("the same name is another job")
-		}
+		b.Register("a", time.Second)
+		b.Ran("a", nil)
+		b.Register("a", time.Hour)
 		if s := b.Snapshot(); len(s) != 2 || s[0].Name != "a" || s[0].Every != time.Hour || s[0].LastSuccess.IsZero() {
 			t.Errorf("%+v", s)
 		}
@@ -113,11 +90,13 @@ func TestRegisterAgainAndRemove(t *testing.T) {
 		if late := b.Late(); len(late) != 1 || late[0] != "b" {
 			t.Errorf("late: %v", late)
 		}
-		a.Remove()
-		fresh := b.Register("a", time.Second)
-		a.Remove() // of what is not on the board any more
-		a.Ran(nil)
-		if s := one(t, &b, "a"); fresh == a || !s.LastSuccess.IsZero() {
+		b.Remove("a")
+		b.Ran("a", nil) // it was under way
+		if s := b.Snapshot(); len(s) != 1 {
+			t.Errorf("a job that was removed is back: %+v", s)
+		}
+		b.Register("a", time.Second)
+		if s := one(t, &b, "a"); !s.LastSuccess.IsZero() {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -57,8 +57,7 @@ func pinging(t *testing.T, b *Board, r http.Handler, u string) (*Pinger, func())
 func TestPingOnlyWhileAllJobsAreInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Board
-		j := b.Register("watch", time.Second)
-		b.Register("probe", time.Second).Pause()
+		b.Register("watch", time.Second)
 		r := &receiver{}
 		p, stop := pinging(t, &b, r, pingURL)
 		defer stop()
@@ -71,7 +70,7 @@ func TestPingOnlyWhileAllJobsAreInTime(t *testing.T) {
 		if s := p.Status(); r.pings.Load() != 2 || s.Held != "late: watch" {
 			t.Errorf("%d pings, %+v", r.pings.Load(), s)
 		}
-		j.Ran(nil)
+		b.Ran("watch", nil)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s := p.Status(); r.pings.Load() != 3 || s.Held != "" || !s.LastOK.After(ok) {
