@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -70,7 +69,7 @@ func NewPinger(o PingOptions) *Pinger {
 func (p *Pinger) Configure(u *url.URL) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if same(p.url, u) {
+	if outbound.SameURL(p.url, u) {
 		return
 	}
 	p.url, p.status = u, PingStatus{}
@@ -78,10 +77,6 @@ func (p *Pinger) Configure(u *url.URL) {
 	case p.wake <- struct{}{}:
 	default: // Run will look anyway
 	}
-}
-
-func same(a, b *url.URL) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.String() == b.String()
 }
 
 // Status returns what is known of the pings.
@@ -129,7 +124,7 @@ func (p *Pinger) turn(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !same(p.url, u) {
+	if !outbound.SameURL(p.url, u) {
 		return // it was about another URL
 	}
 	p.status.Held = held
@@ -149,17 +144,5 @@ func (p *Pinger) ping(ctx context.Context, u *url.URL) error {
 	if err != nil {
 		return errors.New("jobs.ping is not a URL")
 	}
-	q.Header.Set("User-Agent", "failback")
-	a, err := p.client.Do(q)
-	if err != nil {
-		return errors.New(outbound.Cause(err))
-	}
-	_ = a.Body.Close() // unread on purpose
-	switch a.StatusCode / 100 {
-	case 2:
-		return nil
-	case 3:
-		return fmt.Errorf("it answers %d; redirects are not followed", a.StatusCode)
-	}
-	return fmt.Errorf("it answers %d", a.StatusCode)
+	return outbound.Confirmed(p.client, q)
 }

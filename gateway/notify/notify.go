@@ -113,7 +113,7 @@ func (n *Notifier) Configure(u *url.URL, environment string) {
 	defer n.mu.Unlock()
 	before := n.to.url
 	n.to = target{u, environment}
-	if same(before, u) {
+	if outbound.SameURL(before, u) {
 		return
 	}
 	now := time.Now()
@@ -127,10 +127,6 @@ func (n *Notifier) Configure(u *url.URL, environment string) {
 		p.next = now
 	}
 	n.awake()
-}
-
-func same(a, b *url.URL) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.String() == b.String()
 }
 
 // Status returns how things stand.
@@ -267,7 +263,7 @@ func (n *Notifier) settle(a attempt) {
 	if a.err == nil {
 		n.queue.remove(a.p)
 		n.event(a.p.event(now, Where, resultOK, a.p.Text))
-		if same(a.url, n.to.url) {
+		if outbound.SameURL(a.url, n.to.url) {
 			n.status.LastOK, n.status.LastError, n.status.LastErrorAt = now, "", time.Time{}
 		}
 		return
@@ -275,12 +271,12 @@ func (n *Notifier) settle(a attempt) {
 	if errors.Is(a.err, context.Canceled) {
 		return // the gateway stops
 	}
-	if same(a.url, n.to.url) {
+	if outbound.SameURL(a.url, n.to.url) {
 		n.status.LastError, n.status.LastErrorAt = a.err.Error(), now
 	}
 	switch {
 	case !waits:
-	case !same(a.url, n.to.url): // tried at once at the new one
+	case !outbound.SameURL(a.url, n.to.url): // tried at once at the new one
 	case a.p.failed(now):
 	default:
 		n.queue.remove(a.p)
@@ -312,21 +308,9 @@ func (n *Notifier) post(ctx context.Context, to target, p *pending) error {
 		return errors.New("notify.webhook is not a URL")
 	}
 	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("User-Agent", "failback")
 	q.Header.Set(IDHeader, p.id)
-	a, err := n.client.Do(q)
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Canceled
-		}
-		return errors.New(outbound.Cause(err))
+	if err = outbound.Confirmed(n.client, q); err != nil && ctx.Err() != nil {
+		return context.Canceled
 	}
-	_ = a.Body.Close() // unread on purpose
-	switch a.StatusCode / 100 {
-	case 2:
-		return nil
-	case 3:
-		return fmt.Errorf("it answers %d; redirects are not followed", a.StatusCode)
-	}
-	return fmt.Errorf("it answers %d", a.StatusCode)
+	return err
 }

@@ -161,14 +161,12 @@ func (k *checker) get(ctx context.Context, target string) finding {
 	if err != nil {
 		return finding{err: errors.New("it is not a URL")}
 	}
-	q.Header.Set("User-Agent", "failback")
-	a, err := k.client.Do(q)
+	status, err := outbound.Call(k.client, q)
 	if err != nil {
-		return failed(err)
+		return finding{err: err}
 	}
-	_ = a.Body.Close() // unread on purpose
-	said := fmt.Sprintf("it answers %d", a.StatusCode)
-	if a.StatusCode >= http.StatusInternalServerError {
+	said := fmt.Sprintf("it answers %d", status)
+	if status >= http.StatusInternalServerError {
 		return finding{err: errors.New(said)}
 	}
 	return finding{note: said}
