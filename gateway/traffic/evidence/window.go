@@ -87,10 +87,6 @@ func (w *Window) Probe(target string, ok bool) {
 	w.worst = max(w.worst, w.runs[i].Failed)
 }
 
-// FailedInRow is the longest run of failed probes of one candidate and
-// capability that the window saw.
-func (w *Window) FailedInRow() int { return w.worst }
-
 // Requests counts the valid ones.
 func (w *Window) Requests() int { return int(w.tally.valid()) }
 
@@ -103,21 +99,6 @@ func (w *Window) FailedOf(c decision.Class) int { return int(w.tally.failed[inde
 // FirstOutput is a quantile of the first outputs, within 2 %; false if there
 // was none.
 func (w *Window) FirstOutput(q float64) (time.Duration, bool) { return w.tally.first.Quantile(q) }
-
-// FirstOutputs counts the successes that had a first output.
-func (w *Window) FirstOutputs() int { return int(w.tally.first.n) }
-
-// Merge adds what o counted, as if all had happened in w. Runs of failed probes
-// do not join across windows: o is taken as the later one.
-func (w *Window) Merge(o *Window) {
-	w.Served += o.Served
-	w.Trips += o.Trips
-	w.ProbesPassed += o.ProbesPassed
-	w.ProbesFailed += o.ProbesFailed
-	w.tally.merge(&o.tally)
-	w.runs = slices.Clone(o.runs)
-	w.worst = max(w.worst, o.worst)
-}
 
 // Clone returns a copy that shares nothing.
 func (w *Window) Clone() Window {

@@ -50,8 +50,8 @@ func TestWindowCountsWhatIsValid(t *testing.T) {
 	w.Add(Sample{OK: true, Valid: true, Class: decision.TLS})      // contradicts itself: a failure
 	w.Add(Sample{Valid: true, Class: "made_up"})                   // unknown, and a failure
 	w.Add(Sample{Valid: true, Class: decision.OK, FirstOutput: 1}) // neither: a failure
-	if w.Requests() != 6 || w.Failed() != 4 || w.FirstOutputs() != 1 {
-		t.Errorf("%d requests, %d failed, %d first outputs", w.Requests(), w.Failed(), w.FirstOutputs())
+	if w.Requests() != 6 || w.Failed() != 4 || w.tally.first.n != 1 {
+		t.Errorf("%d requests, %d failed, %d first outputs", w.Requests(), w.Failed(), w.tally.first.n)
 	}
 	for c, n := range map[decision.Class]int{decision.Interrupted: 1, decision.TLS: 1, decision.Unknown: 2, decision.ServerError: 0} {
 		if got := w.FailedOf(c); got != n {
@@ -75,8 +75,8 @@ func TestProbesBeyondTheBoundAreStillCounted(t *testing.T) {
 		w.Probe(strings.Repeat("x", i), false)
 	}
 	w.Probe(strings.Repeat("y", mostName+1), false)
-	if w.ProbesFailed != 3*mostTargets+1 || len(w.runs) != mostTargets || w.FailedInRow() < FailedProbes {
-		t.Errorf("%d failed, %d runs, %d in a row", w.ProbesFailed, len(w.runs), w.FailedInRow())
+	if w.ProbesFailed != 3*mostTargets+1 || len(w.runs) != mostTargets || w.worst < FailedProbes {
+		t.Errorf("%d failed, %d runs, %d in a row", w.ProbesFailed, len(w.runs), w.worst)
 	}
 }
 
@@ -102,17 +102,7 @@ func TestMergeIsAllSamples(t *testing.T) {
 		for _, s := range append(random(r, &a, r.IntN(200)), random(r, &b, r.IntN(200))...) {
 			all.Add(s)
 		}
-		a.Serve(time.Minute)
-		b.Serve(time.Second)
-		all.Serve(61 * time.Second)
-		a.Trip()
-		all.Trip()
-		for _, w := range []*Window{&b, &all} {
-			w.Probe("m", false)
-			w.Probe("m", false)
-			w.Probe("n", true)
-		}
-		a.Merge(&b)
+		a.tally.merge(&b.tally)
 		if !reflect.DeepEqual(a, all) {
 			t.Fatalf("merged %+v is not all samples %+v", a, all)
 		}
@@ -204,7 +194,6 @@ func FuzzWindow(f *testing.F) {
 		if json.Unmarshal(text, &w) != nil {
 			return
 		}
-		w.Merge(&w)
 		Judge(w, []Window{w}, b, terms, 1)
 		if _, err := json.Marshal(w); err != nil {
 			t.Fatal(err)
