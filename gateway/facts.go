@@ -288,8 +288,10 @@ func healthTransitions() []telemetry.Transition {
 	add(health.Healthy, health.Suspect, health.SignalErrorRate, health.SignalSuccess, health.SignalBreaker, health.SignalProbe,
 		health.SignalCredential, health.SignalCertificate)
 	add(health.Suspect, health.Healthy, health.ReasonClear)
-	add(health.Healthy, health.Degraded, health.ReasonTwoGroups, health.ReasonOneGroup, health.ReasonOpenings, "operator", "merged")
-	add(health.Healthy, health.Recovering, "operator", "merged")
+	for _, from := range []health.State{health.Healthy, health.Suspect} {
+		add(from, health.Degraded, health.ReasonTwoGroups, health.ReasonOneGroup, health.ReasonOpenings, "operator", "merged")
+		add(from, health.Recovering, "operator", "merged")
+	}
 	add(health.Degraded, health.Degraded, "operator")
 	add(health.Degraded, health.Recovering, "operator", "override", "plan", "auto", "undo", "merged")
 	add(health.Degraded, health.Healthy, "undo", "merged")

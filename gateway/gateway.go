@@ -417,30 +417,35 @@ func (g *Gateway) stop(ctx context.Context) error {
 	}
 	g.cancel()
 	g.running.Wait()
-	flush, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
-	defer done()
 	// Those that were cut off have yet to be recorded. One that does not end must
 	// not take the time in which shares are written.
-	recorded, enough := context.WithTimeout(flush, flushTime/2)
+	recorded, enough := context.WithTimeout(context.WithoutCancel(ctx), flushTime/2)
 	defer enough()
 	for g.inflight.Load() > 0 && recorded.Err() == nil {
 		wait(recorded, 5*time.Millisecond)
 	}
-	errs = append(errs, g.closeAll(flush))
+	errs = append(errs, g.closeAll(context.WithoutCancel(ctx)))
 	return errors.Join(errs...)
 }
 
-// flushTime bounds the writing of what is still in memory when the gateway ends.
+// flushTime bounds the writing of what each room still has in memory when the
+// gateway ends: one that is stuck takes nothing from the others.
 const flushTime = 5 * time.Second
 
 func (g *Gateway) closeAll(ctx context.Context) error {
 	var errs []error
 	for len(g.cleanup) > 0 {
 		last := len(g.cleanup) - 1
-		errs = append(errs, g.cleanup[last](ctx))
+		errs = append(errs, closeOne(ctx, g.cleanup[last]))
 		g.cleanup = g.cleanup[:last]
 	}
 	return errors.Join(errs...)
+}
+
+func closeOne(ctx context.Context, f func(context.Context) error) error {
+	ctx, done := context.WithTimeout(ctx, flushTime)
+	defer done()
+	return f(ctx)
 }
 
 func (g *Gateway) onStop(f func(context.Context) error) { g.cleanup = append(g.cleanup, f) }
@@ -468,6 +473,7 @@ func (g *Gateway) event(e decision.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
+	e = g.fromSuspect(e)
 	g.log.Event(e)
 	if g.lines != nil {
 		g.lines.Event(e)

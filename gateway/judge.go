@@ -112,6 +112,24 @@ func (g *Gateway) pace(in *inspection, u *config.Upstream, state health.State, s
 	g.breakers.Reserve(u.Name, state == health.Degraded || hurry && in.probesAll(u.Name))
 }
 
+// state is the health of name as it was judged last.
+func (in *inspection) state(name string) health.State { return health.State(in.healthOf(name)) }
+
+// fromSuspect has a change that the share table tells come from suspect where
+// that is what the upstream was: the table does not know it.
+func (g *Gateway) fromSuspect(e decision.Event) decision.Event {
+	s := g.setup.Load()
+	if s == nil || e.Kind != decision.KindHealthTransition || e.From != string(health.Healthy) || e.To == string(health.Suspect) {
+		return e
+	}
+	if w := s.watched[e.Provider]; w != nil {
+		if j := w.judged.Load(); j != nil && j.state == health.Suspect {
+			e.From = string(health.Suspect)
+		}
+	}
+	return e
+}
+
 // act does what the machine wishes, unless an operator was faster.
 func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w health.Wish) {
 	if w.Move == health.Stay {
@@ -120,7 +138,7 @@ func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w hea
 	if w.Would {
 		if w.New {
 			g.event(decision.Event{
-				Kind: decision.KindHealthTransition, Provider: u.Name, Region: u.Region, From: string(stateOf(s)), To: string(stateOf(s)),
+				Kind: decision.KindHealthTransition, Provider: u.Name, Region: u.Region, From: string(in.state(u.Name)), To: string(in.state(u.Name)),
 				Reason: w.Reason, Detail: fmt.Sprintf("would %s to %d%% (health.mode is shadow): %s", w.Move, w.To, w.Detail),
 				Action: w.Move.String(), By: decision.Auto, Result: "shadow",
 			})

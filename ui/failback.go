@@ -344,7 +344,7 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		return span{"not known: " + m.mute(), warn}
 	case d.passthrough(now):
 		return span{"steps have no effect: PASSTHROUGH for " + text.Age(d.state.Value().Passthrough.Until.Sub(d.clock(now))) + " more", warn}
-	case waits && set.share == u.Share:
+	case waits && set.share == u.Share && (u.Health == "" || u.NextStep.BlockedBy != ""):
 		return span{"given, waiting for LIVE " + text.Age(sources.Elapsed(set.since, now)), accent}
 	case text.ForcedOpen(u, d.clock(now)) != "":
 		return span{m.th.outside(text.ForcedOpen(u, d.clock(now))), warn}
@@ -391,7 +391,7 @@ func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
 		way.text = "next: ??"
 	case d.passthrough(m.now):
 		way.text = "next: no effect"
-	case waits && set.share == u.Share:
+	case waits && set.share == u.Share && (u.Health == "" || u.NextStep.BlockedBy != ""):
 		way.text = "next: waits"
 	case u.NextStep.BlockedBy != "":
 		way.text = "next: not now"

@@ -124,6 +124,9 @@ func unavailable(f Finish) Ending {
 	default:
 		e.Code, e.Message = "upstream_failed", "no upstream could answer this request"
 	}
+	if f.Last == decision.SharedFault {
+		e.Message = "the upstreams that may answer this request fail for a reason they share"
+	}
 	if f.PolicyRefused {
 		e.Code, e.Message = "fallback_not_allowed", "the upstream for this request is unavailable, and policy allows no other"
 	}

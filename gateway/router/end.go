@@ -152,6 +152,10 @@ func (run *run) retryAfter() (time.Duration, bool) {
 			continue
 		}
 		switch s.skipped {
+		case "": // asked: its bucket may be open by now
+			if d, ok := s.Group(run.q.Needs).RetryIn(); ok && s.asked {
+				consider(d)
+			}
 		case decision.BreakerOpen, decision.Slow, decision.Weight, decision.RetryBudget, decision.ReasonOf(decision.RateLimited):
 			if d, ok := s.Group(run.q.Needs).RetryIn(); ok {
 				consider(d)

@@ -56,7 +56,7 @@ var (
 	stepsDef = definition{"failback_traffic_steps_total", "counter", []string{"provider", "to", "by"},
 		"Changes of an upstream's share. to is the new share in percent; by is operator, plan or auto."}
 	healthDef = definition{"failback_health_transitions_total", "counter", []string{"provider", "from", "to", "reason"},
-		"Changes of an upstream's health. What the share table changes comes from healthy also where the upstream was suspect."}
+		"Changes of an upstream's health."}
 	ownDef = definition{"failback_upstream_own_requests_total", "counter", []string{"provider", "answered_by"},
 		"Requests of which provider is the primary, by who answered, or none. Those that the caller spoiled or left before anyone answered are not counted."}
 	sloDef = definition{"failback_slo_requests_total", "counter", []string{"model", "provider", "verdict", "reason"},
