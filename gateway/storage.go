@@ -147,7 +147,7 @@ func (s *shareStorage) save(ctx context.Context, name string, r traffic.Record) 
 
 // write writes or, if it is as good as none, removes a record.
 func (s *shareStorage) write(ctx context.Context, name string, r traffic.Record, based uint64) (uint64, error) {
-	if !r.Removed.IsZero() && time.Since(r.Removed) >= traffic.KeptFor {
+	if r.Gone(time.Now()) {
 		if based == 0 {
 			return 0, nil
 		}

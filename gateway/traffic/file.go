@@ -60,7 +60,7 @@ func (f *File) Save(_ context.Context, records map[string]Record) error {
 	next := maps.Clone(f.records)
 	maps.Copy(next, records)
 	now := time.Now()
-	maps.DeleteFunc(next, func(_ string, r Record) bool { return r.gone(now) })
+	maps.DeleteFunc(next, func(_ string, r Record) bool { return r.Gone(now) })
 	if err := replaceFile(f.path, next); err != nil {
 		return err
 	}

@@ -146,8 +146,8 @@ func validSteps(steps []Step) error {
 	return nil
 }
 
-// gone reports whether r is as good as none at now.
-func (r Record) gone(now time.Time) bool { return !r.Removed.IsZero() && now.Sub(r.Removed) >= KeptFor }
+// Gone reports whether r is as good as none at now.
+func (r Record) Gone(now time.Time) bool { return !r.Removed.IsZero() && now.Sub(r.Removed) >= KeptFor }
 
 func (r Record) condition() Condition { return condition(r.FailbackID, r.Share) }
 

@@ -159,7 +159,7 @@ func (t *Table) Ensure(primaryOf map[string][]string) {
 			// A table that was just read names upstreams that the
 			// configuration has lost meanwhile: they are removed now.
 			t.remove(name, e, now)
-		case e.rec.gone(now):
+		case e.rec.Gone(now):
 			delete(t.entries, name)
 		}
 	}
@@ -171,7 +171,7 @@ func (t *Table) Ensure(primaryOf map[string][]string) {
 // ensure has name among the upstreams. Requires mu.
 func (t *Table) ensure(name, epoch string, now time.Time) {
 	e := t.entries[name]
-	if e == nil || e.rec.gone(now) {
+	if e == nil || e.rec.Gone(now) {
 		e = newEntry(Record{
 			Version: RecordVersion, Share: Full, Revision: 1, Since: now, By: decision.Auto,
 			StateSince: now, StateBy: decision.Auto, Epoch: epoch,
