@@ -48,12 +48,12 @@ func (s storedAudit) append(entries []api.AuditEntry) (int, error) {
 
 func (s storedAudit) close() {}
 
-// openAudit opens the audit where the options say it is.
+// openAudit opens the audit where it is kept.
 func (s *Server) openAudit() (*audit, []api.AuditEntry, error) {
-	if s.o.Audit == nil {
+	if s.auditIn == nil {
 		return openAudit(s.o.AuditPath, s.o.Log)
 	}
-	return openStoredAudit(s.ctx, s.o.Audit, s.o.AuditPath, s.o.Log)
+	return openStoredAudit(s.ctx, s.auditIn, s.o.AuditPath, s.o.Log)
 }
 
 // openStoredAudit opens the audit in store, as openAudit does one in a file. The

@@ -188,7 +188,7 @@ func TestImportOfTheFile(t *testing.T) {
 func TestServerWithAStore(t *testing.T) {
 	h := &heldAudit{room: 100}
 	ts := start(t, func(s *Server) {
-		s.o.Audit = h
+		s.KeepAuditIn(h)
 		if err := os.WriteFile(s.o.AuditPath, appendLine(nil, entry("before", api.PhaseDone)), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -46,12 +46,9 @@ type Options struct {
 	// Tokens are the tokens in force, asked for at every request, so that a
 	// reload takes effect at once; nil: none.
 	Tokens func() []Token
-	// AuditPath is the audit file, created if missing, appended to, unless Audit
-	// is set. Required.
+	// AuditPath is the audit file, created if missing, appended to, unless
+	// KeepAuditIn says otherwise. Required.
 	AuditPath string
-	// Audit keeps the audit in the place of the file; nil: the file does. What
-	// the file holds is imported once, and the file renamed.
-	Audit AuditStore
 	// Control is the gateway. Required.
 	Control Control
 	// Line and EventLine render for the API what the log renders too. Required.
@@ -78,6 +75,7 @@ type Options struct {
 // and also after Stop.
 type Server struct {
 	o         Options
+	auditIn   AuditStore // nil: the file
 	pace      pace
 	handler   http.Handler
 	events    *events
@@ -150,8 +148,9 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// KeepAuditIn has the audit kept in a: see Options.Audit. It is for before Start.
-func (s *Server) KeepAuditIn(a AuditStore) { s.o.Audit = a }
+// KeepAuditIn has the audit kept in a and not in the file: what the file holds
+// is imported once, and the file renamed. It is for before Start.
+func (s *Server) KeepAuditIn(a AuditStore) { s.auditIn = a }
 
 // Claim takes the socket, so that no other gateway uses this data_dir, without
 // serving on it yet: whoever connects waits for Start. After Stop, and after all
