@@ -192,17 +192,17 @@ func waitsFor(f health.Facts, w health.Wish, why string) string {
 	return ""
 }
 
-// ask tells a person, once, that something waits for them.
+// ask tells a person that what waits for them, when a step begins to wait.
 func (w *watched) ask(n *notify.Notifier, upstream, what string, now time.Time) {
-	w.mu.Lock()
-	key := ""
+	var waits step
 	if what != "" {
-		key = fmt.Sprint(w.step.failback, w.step.share)
+		w.mu.Lock()
+		waits = w.step
+		w.mu.Unlock()
 	}
-	told := key == w.waits
-	w.waits = key
-	w.mu.Unlock()
-	if !told && key != "" {
+	told := waits == w.waits
+	w.waits = waits
+	if !told && what != "" {
 		n.Tell(notify.Message{Kind: notify.Waiting, Upstream: upstream, Text: what, At: now})
 	}
 }

@@ -21,10 +21,10 @@ type watched struct {
 	// judged is what the last judgement came to; nil before the first.
 	judged atomic.Pointer[judged]
 
-	// machine belongs to whoever judges; waits says for what a person was asked,
-	// failing since when the step fails and is held all the same.
+	// What follows belongs to whoever judges. waits is the step for which a person
+	// was asked, failing since when the step fails and is held all the same.
 	machine health.Machine
-	waits   string
+	waits   step
 	failing time.Time
 
 	mu       sync.Mutex // guards everything that follows
