@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"net/url"
 	"testing"
 	"time"
 
+	"failback/gateway/notify"
 	"failback/gateway/traffic"
 )
 
@@ -96,4 +98,27 @@ func TestARequestCountsForTheStepItBeganIn(t *testing.T) {
 	if !w.counts(time.Now()) {
 		t.Error("a plan began the step anew")
 	}
+}
+
+// A person is asked once for each step that waits for them.
+func TestAPersonIsAskedForEachStep(t *testing.T) {
+	at := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	n := notify.New(notify.Options{URL: &url.URL{Scheme: "https", Host: "hook.test"}})
+	w := new(watched)
+	asked := func(what string, want int) {
+		t.Helper()
+		w.ask(n, "a", what, at)
+		if got := n.Status().Pending; got != want {
+			t.Errorf("%d messages, want %d", got, want)
+		}
+	}
+	five := traffic.State{Upstream: "a", FailbackID: "2026113004", Share: 5, Since: at, Revision: 1}
+	w.follow(five)
+	asked("", 0)
+	asked("an operator", 1)
+	asked("an operator still", 1)
+	// The notifier holds the second one of a minute back, and counts it.
+	five.Since, five.Revision = at.Add(time.Hour), 3
+	w.follow(five)
+	asked("an operator", 2)
 }
