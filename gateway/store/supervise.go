@@ -62,11 +62,6 @@ func (s *Store) supervise() {
 			return
 		}
 		told = text
-		if text != "" {
-			s.o.Log("store: " + text)
-		} else {
-			s.o.Log("store: writing works again")
-		}
 		if s.o.OnState != nil {
 			s.o.OnState(err)
 		}
