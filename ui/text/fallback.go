@@ -87,7 +87,7 @@ func (f *Fact) write(format func(float64) string) string {
 // lines are what status prints of it.
 func (f *Fallback) lines() string {
 	var b strings.Builder
-	line := func(label, s string) { b.WriteString(label + strings.Repeat(" ", 12-len(label)) + s + "\n") }
+	line := func(label, s string) { paragraph(&b, 0, label, s) }
 	from := "the gateway's own Prometheus"
 	if f.Prometheus != "" {
 		from = Visible(f.Prometheus)

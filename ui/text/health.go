@@ -199,10 +199,7 @@ func ProbeStanding(p *api.Probe, now time.Time) (verdict, why string) {
 	if !p.At.IsZero() {
 		ago = ", " + Age(now.Sub(p.At)) + " ago"
 	}
-	held := ""
-	if p.Held != "" {
-		held = "; held: " + Visible(p.Held)
-	}
+	held := heldBy(p)
 	switch {
 	case p.Passed >= ProbesAsked:
 		return api.Pass, what + ": the last " + strconv.Itoa(ProbesAsked) + " passed" + ago + held
@@ -216,6 +213,18 @@ func ProbeStanding(p *api.Probe, now time.Time) (verdict, why string) {
 		return api.NoData, what + ": " + strconv.Itoa(p.Passed) + " of " + strconv.Itoa(ProbesAsked) + " passed" + ago + held
 	}
 	return api.NoData, what + ": not probed yet" + held
+}
+
+// heldBy says why no probe is sent now. A breaker that is open holds each one
+// for its cooldown: that passes, and is nothing to do about.
+func heldBy(p *api.Probe) string {
+	switch {
+	case p.Held == "" || p.Held == "breaker_open" && p.Passed >= ProbesAsked:
+		return ""
+	case p.Held == "breaker_open":
+		return "; next when its breaker lets one through"
+	}
+	return "; held: " + Visible(p.Held)
 }
 
 // Recovery says how the probes of an upstream speak for leaving degraded; it is

@@ -133,3 +133,16 @@ func TestNoticesOfOwnWork(t *testing.T) {
 		t.Errorf("%+v", ns)
 	}
 }
+
+// A probe that its breaker holds is sent soon: that is not said as if somebody
+// had to see to it, and not at all of one that proved enough.
+func TestAProbeThatItsBreakerHolds(t *testing.T) {
+	p := api.Probe{Model: "m", Capability: "tools", Result: "overloaded", Failed: 3, Held: "breaker_open"}
+	if v, why := ProbeStanding(&p, now); v != api.Fail || why != "tools of m: overloaded, 3 failed in a row; next when its breaker lets one through" {
+		t.Errorf("%s: %s", v, why)
+	}
+	p = api.Probe{Model: "m", Capability: "tools", Result: "ok", Passed: 2, Held: "breaker_open"}
+	if v, why := ProbeStanding(&p, now); v != api.Pass || why != "tools of m: the last 2 passed" {
+		t.Errorf("%s: %s", v, why)
+	}
+}
