@@ -252,17 +252,9 @@ func newStoredAudit(s *store.Store) (*storedAudit, error) {
 // Recent returns the newest entries. In the place of one that cannot be read
 // stands one that says so.
 func (a *storedAudit) Recent(ctx context.Context, n int) ([]api.AuditEntry, error) {
-	b, err := a.stream.Bounds(ctx)
-	if err != nil || b.Len == 0 || n <= 0 {
-		return nil, err
-	}
-	after := b.First - 1
-	if uint64(n) < b.Len {
-		after = b.Last - uint64(n)
-	}
+	items, err := a.stream.Last(ctx, n)
 	var entries []api.AuditEntry
 	for {
-		items, err := a.stream.Read(ctx, after, n-len(entries))
 		for _, item := range items {
 			entries = append(entries, item.Value)
 		}
@@ -270,10 +262,10 @@ func (a *storedAudit) Recent(ctx context.Context, n int) ([]api.AuditEntry, erro
 		if sequence == 0 {
 			return entries, err
 		}
-		after = sequence
 		entries = append(entries, api.AuditEntry{
 			ID: strconv.FormatUint(sequence, 10), Phase: api.PhaseMended, Message: err.Error(),
 		})
+		items, err = a.stream.Read(ctx, sequence, n-len(entries))
 	}
 }
 
