@@ -45,6 +45,11 @@ type Item[T any] struct {
 	Written  time.Time
 }
 
+// Bounds says what a stream holds. Without values First is Last+1.
+type Bounds struct {
+	Len, First, Last, Bytes uint64
+}
+
 // NewStream opens a stream and creates it if need be, as NewBucket does.
 func NewStream[T any](s *Store, o StreamOptions) (*Stream[T], error) {
 	if err := checkName("stream", o.Name); err != nil {
@@ -162,24 +167,34 @@ func (st *Stream[T]) Read(ctx context.Context, after uint64, limit int) ([]Item[
 
 // Last returns the last n values, oldest first, as Read does.
 func (st *Stream[T]) Last(ctx context.Context, n int) ([]Item[T], error) {
-	var held jetstream.StreamState
+	b, err := st.Bounds(ctx)
+	if err != nil || n <= 0 || b.Len == 0 {
+		return nil, err
+	}
+	after := b.First - 1
+	if uint64(n) < b.Len {
+		after = b.Last - uint64(n)
+	}
+	return st.Read(ctx, after, n)
+}
+
+// Bounds says what the stream holds.
+func (st *Stream[T]) Bounds(ctx context.Context) (Bounds, error) {
+	var b Bounds
 	err := st.s.read(ctx, "stream "+st.name, func(ctx context.Context) error {
 		str, err := st.stream(ctx)
 		if err != nil {
 			return err
 		}
 		info, err := str.Info(ctx)
-		if err == nil {
-			held = info.State
+		if err != nil {
+			return err
 		}
-		return err
+		b = Bounds{Len: info.State.Msgs, First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes}
+		if b.Len == 0 {
+			b.First = b.Last + 1
+		}
+		return nil
 	})
-	if err != nil || n <= 0 || held.Msgs == 0 {
-		return nil, err
-	}
-	after := held.FirstSeq - 1
-	if uint64(n) < held.Msgs {
-		after = held.LastSeq - uint64(n)
-	}
-	return st.Read(ctx, after, n)
+	return b, err
 }
