@@ -14,16 +14,16 @@ const (
 )
 
 const (
-	// EnoughRequests is what a history needs to be a baseline: of so many, a
-	// class that is a part NewClassRatio of the requests shows at least once
+	// enoughRequests is what a history needs to be a baseline: of so many, a
+	// class that is a part newClassRatio of the requests shows at least once
 	// with 95 % confidence (0.998^1498 < 0.05). With fewer, what is usual would
 	// look new. The success ratio is then known to about a quarter of the
 	// default tolerance.
-	EnoughRequests = 1500
-	// EnoughMinutes keeps one busy moment from speaking for a day.
-	EnoughMinutes = 60
-	// DefaultSuccess is asked for where there is neither history nor slo.
-	DefaultSuccess = 0.99
+	enoughRequests = 1500
+	// enoughMinutes keeps one busy moment from speaking for a day.
+	enoughMinutes = 60
+	// defaultSuccess is asked for where there is neither history nor slo.
+	defaultSuccess = 0.99
 	// Quantile is that of the first output.
 	Quantile = 0.95
 )
@@ -55,11 +55,11 @@ type Objective struct {
 	Ratio float64
 }
 
-// FromHistory makes a baseline of h; false if it has less than EnoughRequests
-// or EnoughMinutes that are younger than HistoryAge.
-func FromHistory(h *History, now time.Time) (Baseline, bool) {
+// fromHistory makes a baseline of h; false if it has less than enoughRequests
+// or enoughMinutes that are younger than historyAge.
+func fromHistory(h *History, now time.Time) (Baseline, bool) {
 	minutes, t := h.sum(now)
-	if t.valid() < EnoughRequests || minutes < EnoughMinutes {
+	if t.valid() < enoughRequests || minutes < enoughMinutes {
 		return Baseline{}, false
 	}
 	b := Baseline{
@@ -71,11 +71,11 @@ func FromHistory(h *History, now time.Time) (Baseline, bool) {
 }
 
 // FromObjective makes a baseline where no history does: of the model's slo and,
-// for what that leaves open, of DefaultSuccess and a p95 of ceiling
+// for what that leaves open, of defaultSuccess and a p95 of ceiling
 // (first_output.ceiling).
 func FromObjective(o Objective, ceiling time.Duration) Baseline {
 	b := Baseline{
-		Source: FromDefault, Success: DefaultSuccess,
+		Source: FromDefault, Success: defaultSuccess,
 		FirstOutput: ceiling, HasFirstOutput: true, Quantile: Quantile, assumed: true,
 	}
 	if o.Availability > 0 {

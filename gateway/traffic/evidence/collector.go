@@ -116,7 +116,7 @@ func (c *Collector) inStep(do func(*Window)) {
 func (c *Collector) Baseline(now time.Time) (Baseline, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return FromHistory(&c.history, now)
+	return fromHistory(&c.history, now)
 }
 
 // SaveHistory writes the history for the store.

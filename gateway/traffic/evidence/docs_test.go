@@ -22,18 +22,18 @@ func read(t *testing.T, name string) string {
 func TestDocsStateTheNumbers(t *testing.T) {
 	doc := read(t, "failback.md")
 	want := []string{
-		fmt.Sprintf("| confidence of a pass, over the whole step | %s |", percent(Confidence)),
-		fmt.Sprintf("| confidence of a fail, over the whole step, both ratios together | %s |", percent(Confidence)),
-		fmt.Sprintf("| failures (or slow answers) below which no ratio fails | %d |", FewestFailures),
-		fmt.Sprintf("| a new class counts from | %d requests and %s |", NewClassRequests, percent(NewClassRatio)),
-		fmt.Sprintf("| failed probes in a row that fail a step | %d |", FailedProbes),
-		fmt.Sprintf("| passed probes that stand in | %d |", StandInProbes),
-		fmt.Sprintf("| too few requests: longer than | %d × `observe` |", PatienceFactor),
-		fmt.Sprintf("| a history is enough from | %d requests and %d minutes |", EnoughRequests, EnoughMinutes),
-		fmt.Sprintf("| a history is at most | %d days old |", HistoryAge/(24*time.Hour)),
+		fmt.Sprintf("| confidence of a pass, over the whole step | %s |", percent(confidence)),
+		fmt.Sprintf("| confidence of a fail, over the whole step, both ratios together | %s |", percent(confidence)),
+		fmt.Sprintf("| failures (or slow answers) below which no ratio fails | %d |", fewestFailures),
+		fmt.Sprintf("| a new class counts from | %d requests and %s |", newClassRequests, percent(newClassRatio)),
+		fmt.Sprintf("| failed probes in a row that fail a step | %d |", failedProbes),
+		fmt.Sprintf("| passed probes that stand in | %d |", standInProbes),
+		fmt.Sprintf("| too few requests: longer than | %d × `observe` |", patienceFactor),
+		fmt.Sprintf("| a history is enough from | %d requests and %d minutes |", enoughRequests, enoughMinutes),
+		fmt.Sprintf("| a history is at most | %d days old |", historyAge/(24*time.Hour)),
 		fmt.Sprintf("| error of a first output's quantile | %s |", percent(histogramError)),
-		fmt.Sprintf("the last %d h of minutes", HistoryHours*MinutesAnHour/60),
-		fmt.Sprintf("success of %v and a p95 of `first_output.ceiling`", DefaultSuccess),
+		fmt.Sprintf("the last %d h of minutes", historyHours*minutesAnHour/60),
+		fmt.Sprintf("success of %v and a p95 of `first_output.ceiling`", defaultSuccess),
 		fmt.Sprintf("of which a p95 allows %s", percent(1-Quantile)),
 	}
 	for _, name := range []string{RowWindow, RowRequests, RowSuccess, RowFirstOutput, RowClasses, RowBreaker, RowProbes} {

@@ -9,13 +9,13 @@ import (
 
 const (
 	historyVersion = 1
-	// HistoryHours are kept, each of MinutesAnHour healthy minutes: 24 h. An
+	// historyHours are kept, each of minutesAnHour healthy minutes: 24 h. An
 	// outage adds none and so does not wear the baseline out.
-	HistoryHours  = 24
-	MinutesAnHour = 60
-	// HistoryAge is how long ago a minute may lie and still say what is usual:
+	historyHours  = 24
+	minutesAnHour = 60
+	// historyAge is how long ago a minute may lie and still say what is usual:
 	// as long as an upstream's state is kept.
-	HistoryAge = 7 * 24 * time.Hour
+	historyAge = 7 * 24 * time.Hour
 )
 
 // Minute is what happened in 60 seconds of one upstream, before it is known
@@ -33,7 +33,7 @@ type Minute struct {
 // It is not safe for concurrent use; Collector is.
 type History struct {
 	minute Minute
-	hours  [HistoryHours]hour
+	hours  [historyHours]hour
 	at     int // the hour that is filled
 }
 
@@ -70,8 +70,8 @@ func (h *History) close(now time.Time) {
 	if h.minute.spoiled {
 		return
 	}
-	if h.hours[h.at].minutes == MinutesAnHour {
-		h.at = (h.at + 1) % HistoryHours
+	if h.hours[h.at].minutes == minutesAnHour {
+		h.at = (h.at + 1) % historyHours
 		h.hours[h.at] = hour{}
 	}
 	to := &h.hours[h.at]
@@ -83,7 +83,7 @@ func (h *History) close(now time.Time) {
 // sum adds up the hours that are young enough.
 func (h *History) sum(now time.Time) (minutes int, t tally) {
 	for i := range h.hours {
-		if u := &h.hours[i]; u.minutes > 0 && now.Sub(u.end) <= HistoryAge {
+		if u := &h.hours[i]; u.minutes > 0 && now.Sub(u.end) <= historyAge {
 			minutes += u.minutes
 			t.merge(&u.tally)
 		}
@@ -106,7 +106,7 @@ type hourJSON struct {
 func (h *History) MarshalJSON() ([]byte, error) {
 	j := historyJSON{Version: historyVersion, Hours: []hourJSON{}}
 	for i := range h.hours {
-		if u := &h.hours[(h.at+1+i)%HistoryHours]; u.minutes > 0 {
+		if u := &h.hours[(h.at+1+i)%historyHours]; u.minutes > 0 {
 			j.Hours = append(j.Hours, hourJSON{Minutes: u.minutes, End: u.end, Counts: u.tally.stored()})
 		}
 	}
@@ -123,12 +123,12 @@ func (h *History) UnmarshalJSON(data []byte) error {
 	if j.Version != historyVersion {
 		return fmt.Errorf("history: version %d is not %d", j.Version, historyVersion)
 	}
-	if len(j.Hours) > HistoryHours {
-		return fmt.Errorf("history: %d hours are more than %d", len(j.Hours), HistoryHours)
+	if len(j.Hours) > historyHours {
+		return fmt.Errorf("history: %d hours are more than %d", len(j.Hours), historyHours)
 	}
 	var read History
 	for i, u := range j.Hours {
-		if u.Minutes < 1 || u.Minutes > MinutesAnHour || (u.Minutes < MinutesAnHour && i < len(j.Hours)-1) {
+		if u.Minutes < 1 || u.Minutes > minutesAnHour || (u.Minutes < minutesAnHour && i < len(j.Hours)-1) {
 			return fmt.Errorf("history: an hour of %d minutes cannot be", u.Minutes)
 		}
 		if u.End.IsZero() {

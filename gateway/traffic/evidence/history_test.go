@@ -34,7 +34,7 @@ func TestHistoryIsEnough(t *testing.T) {
 		var h History
 		now := minutes(&h, time.Now(), c.minutes, c.each, true, good(time.Second))
 		h.Tick(true, now) // ends the last minute
-		b, ok := FromHistory(&h, now)
+		b, ok := fromHistory(&h, now)
 		if ok != c.want {
 			t.Errorf("%d minutes of %d are a baseline: %v", c.minutes, c.each, ok)
 		}
@@ -54,7 +54,7 @@ func TestOnlyHealthyMinutesCount(t *testing.T) {
 	h.Add(bad(decision.TLS), true, now.Add(2*time.Second))
 	now = now.Add(time.Minute)
 	h.Tick(true, now)
-	b, ok := FromHistory(&h, now)
+	b, ok := fromHistory(&h, now)
 	if !ok || b.Success != 1 || b.Requests != 6000 {
 		t.Errorf("baseline is %+v", b)
 	}
@@ -64,10 +64,10 @@ func TestAnOutageDoesNotWearTheBaselineOut(t *testing.T) {
 	var h History
 	now := minutes(&h, time.Now(), 120, 100, true, good(time.Second))
 	now = minutes(&h, now, 6*24*60, 10, false, bad(decision.Connect))
-	if b, ok := FromHistory(&h, now); !ok || b.Requests != 12000 {
+	if b, ok := fromHistory(&h, now); !ok || b.Requests != 12000 {
 		t.Errorf("after six days of outage the baseline is %+v, %v", b, ok)
 	}
-	if _, ok := FromHistory(&h, now.Add(2*24*time.Hour)); ok {
+	if _, ok := fromHistory(&h, now.Add(2*24*time.Hour)); ok {
 		t.Error("minutes of eight days ago still say what is usual")
 	}
 }
@@ -77,12 +77,12 @@ func TestHistoryForgetsByTheHour(t *testing.T) {
 	now := minutes(&h, time.Now(), 60, 50, true, bad(decision.DNS))
 	now = minutes(&h, now, 23*60, 50, true, good(time.Second))
 	h.Tick(true, now)
-	if b, _ := FromHistory(&h, now); b.Requests != 24*60*50 || !b.knows(decision.DNS) {
+	if b, _ := fromHistory(&h, now); b.Requests != 24*60*50 || !b.knows(decision.DNS) {
 		t.Errorf("24 hours are %d requests", b.Requests)
 	}
 	now = minutes(&h, now, 1, 50, true, good(time.Second))
 	h.Tick(true, now)
-	if b, _ := FromHistory(&h, now); b.Requests != (23*60+1)*50 || b.knows(decision.DNS) {
+	if b, _ := fromHistory(&h, now); b.Requests != (23*60+1)*50 || b.knows(decision.DNS) {
 		t.Errorf("one minute later they are %d requests", b.Requests)
 	}
 }
@@ -143,7 +143,7 @@ func TestHistoryRefusesHostileText(t *testing.T) {
 	}
 	for _, bad := range []string{
 		`null`, `[]`, `{}`, `{"version":2,"hours":[]}`, `{"version":1,"hours":[],"x":1}`,
-		text(strings.Repeat(hour+",", HistoryHours) + hour),
+		text(strings.Repeat(hour+",", historyHours) + hour),
 		text(strings.Replace(hour, "60", "61", 1)),
 		text(strings.Replace(hour, "60", "0", 1)),
 		text(strings.Replace(hour, "60", "-1", 1)),

@@ -26,20 +26,20 @@ const (
 )
 
 const (
-	// NewClassRequests and NewClassRatio are from when on failures of a class
+	// newClassRequests and newClassRatio are from when on failures of a class
 	// that was not there before fail a step.
-	NewClassRequests = 5
-	NewClassRatio    = 0.002
-	// FewestFailures are needed to fail a ratio: one event may break several
+	newClassRequests = 5
+	newClassRatio    = 0.002
+	// fewestFailures are needed to fail a ratio: one event may break several
 	// requests, and the tests take each for evidence of its own.
-	FewestFailures = 5
-	// StandInProbes stand in for requests that do not come.
-	StandInProbes = 10
-	// FailedProbes in a row of one candidate and capability fail a step.
-	FailedProbes = 2
-	// PatienceFactor times observe is what a step waits for its requests before
+	fewestFailures = 5
+	// standInProbes stand in for requests that do not come.
+	standInProbes = 10
+	// failedProbes in a row of one candidate and capability fail a step.
+	failedProbes = 2
+	// patienceFactor times observe is what a step waits for its requests before
 	// probes may stand in.
-	PatienceFactor = 4
+	patienceFactor = 4
 )
 
 // Terms are what a step asks for, from failback.* of the configuration.
@@ -78,7 +78,7 @@ type Verdict struct {
 // rate of w's valid requests a second, 0 if unknown.
 //
 // Nothing passes for want of measurements: a pass takes the observation time,
-// MinRequests valid requests (or StandInProbes) and every row. A fail needs no
+// MinRequests valid requests (or standInProbes) and every row. A fail needs no
 // time.
 func Judge(w Window, earlier []Window, b Baseline, t Terms, rate float64) Verdict {
 	j := judge{w: &w, earlier: earlier, b: b, t: t}
@@ -136,7 +136,7 @@ type watched struct {
 // test judges the ratio by the counts alone; see keptEvidence.
 func (r *watched) test() {
 	r.verdict = NoData
-	if r.k >= FewestFailures && brokenEvidence(r.k, r.n, r.bound, r.step) >= failAt {
+	if r.k >= fewestFailures && brokenEvidence(r.k, r.n, r.bound, r.step) >= failAt {
 		r.verdict, r.more = Fail, never
 		return
 	}
@@ -195,7 +195,7 @@ func (j *judge) measure() {
 	if j.b.HasFirstOutput {
 		need = max(need, j.first.whole()/usual)
 	}
-	j.slow = need > j.rate*(PatienceFactor*j.t.Observe).Seconds()
+	j.slow = need > j.rate*(patienceFactor*j.t.Observe).Seconds()
 	j.standIn = j.slow && j.probed() && len(j.w.runs) == 0
 }
 
@@ -207,7 +207,7 @@ func part(t *tally) float64 {
 	return float64(t.first.n) / float64(t.ok)
 }
 
-func (j *judge) probed() bool { return j.w.ProbesPassed >= StandInProbes }
+func (j *judge) probed() bool { return j.w.ProbesPassed >= standInProbes }
 
 func (j *judge) observed() bool { return j.t.PrimaryOfNothing || j.w.Served >= j.t.Observe }
 
@@ -219,10 +219,10 @@ func (j *judge) novelty() (decision.Class, uint64) {
 	var most uint64
 	for _, c := range decision.Classes {
 		n := j.w.tally.failed[indexOf(c)]
-		if c == decision.OK || n <= most || n < NewClassRequests || !Counts(c) {
+		if c == decision.OK || n <= most || n < newClassRequests || !Counts(c) {
 			continue
 		}
-		if float64(n) < NewClassRatio*float64(j.w.tally.ok+n) || j.b.knows(c) || j.seenBefore(c) {
+		if float64(n) < newClassRatio*float64(j.w.tally.ok+n) || j.b.knows(c) || j.seenBefore(c) {
 			continue
 		}
 		worst, most = c, n
@@ -258,7 +258,7 @@ func (j *judge) enoughIn(rate float64) time.Duration {
 		if j.probed() {
 			probes = 0
 		} else if p := perSecond(j.w.ProbesPassed, j.w.Served); p > 0 {
-			probes = float64(StandInProbes-j.w.ProbesPassed) / p
+			probes = float64(standInProbes-j.w.ProbesPassed) / p
 		}
 		if j.t.PrimaryOfNothing {
 			wait = probes

@@ -46,7 +46,7 @@ func baselineOf(t testing.TB, sample func(i int) Sample) Baseline {
 		now = now.Add(time.Minute)
 	}
 	h.Tick(true, now)
-	b, ok := FromHistory(&h, now)
+	b, ok := fromHistory(&h, now)
 	if !ok {
 		t.Fatal("10 000 requests in 100 minutes are no baseline")
 	}

@@ -74,7 +74,7 @@ func TestNothingStreams(t *testing.T) {
 	if v := Judge(w, nil, b, terms, 3); v.Verdict != NoData {
 		t.Errorf("%s: %v", v.Verdict, v.Rows)
 	}
-	for range StandInProbes {
+	for range standInProbes {
 		w.Probe("m", true)
 	}
 	if v := Judge(w, nil, b, terms, 3); v.Verdict != Pass {
@@ -140,7 +140,7 @@ func TestTolerancesAtTheirEnds(t *testing.T) {
 	if v := Judge(w, nil, flawless, tt, 5); v.Verdict != NoData {
 		t.Errorf("flawless as ever, no tolerance: %s", v.Verdict)
 	}
-	times(&w, FewestFailures, bad(decision.TLS))
+	times(&w, fewestFailures, bad(decision.TLS))
 	if v := Judge(w, nil, flawless, tt, 5); v.Verdict != Fail {
 		t.Errorf("worse than flawless, no tolerance: %s", v.Verdict)
 	}

@@ -19,7 +19,7 @@ func TestNothingStreamsAndOneFailed(t *testing.T) {
 	}{{Objective{}, Pass}, {Objective{Under: time.Second, Ratio: 0.95}, NoData}} {
 		b := FromObjective(o.objective, 12*time.Second)
 		before := w.Clone()
-		for range StandInProbes - 1 {
+		for range standInProbes - 1 {
 			before.Probe("m", true)
 		}
 		if v := Judge(before, nil, b, terms, 3); v.Verdict != NoData {

@@ -40,7 +40,7 @@ func (j *judge) lacking(name, text string) Row {
 		return Row{name, Pass, fmt.Sprintf("%s; too few come, %d passed probes stand in", text, j.w.ProbesPassed)}
 	case j.slow:
 		return Row{name, NoData, fmt.Sprintf("%s; too few come, %d of %d probes passed that can stand in",
-			text, min(j.w.ProbesPassed, StandInProbes), StandInProbes)}
+			text, min(j.w.ProbesPassed, standInProbes), standInProbes)}
 	}
 	return Row{name, NoData, text}
 }
@@ -115,10 +115,10 @@ func (j *judge) breaker() Row {
 func (j *judge) probes() Row {
 	text := fmt.Sprintf("%d passed, %d failed", j.w.ProbesPassed, j.w.ProbesFailed)
 	switch {
-	case j.w.worst >= FailedProbes:
+	case j.w.worst >= failedProbes:
 		return Row{RowProbes, Fail, fmt.Sprintf("%s, %d of one kind in a row", text, j.w.worst)}
 	case j.t.PrimaryOfNothing && !j.probed():
-		return Row{RowProbes, NoData, fmt.Sprintf("%s, %d passed ones asked", text, StandInProbes)}
+		return Row{RowProbes, NoData, fmt.Sprintf("%s, %d passed ones asked", text, standInProbes)}
 	case j.w.ProbesPassed+j.w.ProbesFailed == 0:
 		return Row{RowProbes, Pass, "none in this window, none failed"}
 	}

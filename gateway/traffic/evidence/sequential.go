@@ -9,18 +9,18 @@ import "math"
 // starts at 1, and by Ville's inequality it ever reaches 1/a with probability a
 // at most (Wald 1945, Robbins 1970). It depends on the counts alone, not on when
 // and how often somebody looked. Independence of the requests is assumed; see
-// FewestFailures for what is done about events that break several.
+// fewestFailures for what is done about events that break several.
 
-// Confidence is that of a verdict of one step, over all looks at it.
-const Confidence = 0.95
+// confidence is that of a verdict of one step, over all looks at it.
+const confidence = 0.95
 
 var (
 	// passAt is the evidence that passes one ratio: every one must pass, so each
 	// may take the whole error.
-	passAt = math.Log(1 / (1 - Confidence))
+	passAt = math.Log(1 / (1 - confidence))
 	// failAt is the evidence that fails one: two ratios are watched (success and
 	// first output) and either fails the step, so they share it.
-	failAt = math.Log(2 / (1 - Confidence))
+	failAt = math.Log(2 / (1 - confidence))
 )
 
 const (

@@ -75,7 +75,7 @@ func TestProbesBeyondTheBoundAreStillCounted(t *testing.T) {
 		w.Probe(strings.Repeat("x", i), false)
 	}
 	w.Probe(strings.Repeat("y", mostName+1), false)
-	if w.ProbesFailed != 3*mostTargets+1 || len(w.runs) != mostTargets || w.worst < FailedProbes {
+	if w.ProbesFailed != 3*mostTargets+1 || len(w.runs) != mostTargets || w.worst < failedProbes {
 		t.Errorf("%d failed, %d runs, %d in a row", w.ProbesFailed, len(w.runs), w.worst)
 	}
 }
