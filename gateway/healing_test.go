@@ -395,17 +395,6 @@ func failedPart(l []end) float64 {
 	return float64(n) / float64(max(len(l), 1))
 }
 
-// answeredBy is the part of them that name answered.
-func answeredBy(l []end, name string) float64 {
-	n := 0
-	for i := range l {
-		if l[i].ok() && l[i].upstream == name {
-			n++
-		}
-	}
-	return float64(n) / float64(max(len(l), 1))
-}
-
 // clientsOf are the clients' requests that an upstream got from then on, by
 // their bodies: probes ask for something else.
 func (w *ward) clientsOf(name string, from time.Duration) (n int) {

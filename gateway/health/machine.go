@@ -58,9 +58,6 @@ func (m *Machine) Step(now time.Time, f Facts) (State, Wish, *Transition) {
 	return m.state, wish, m.transition(now, from)
 }
 
-// State is the state of the last step, empty before the first.
-func (m *Machine) State() State { return m.state }
-
 // Signals returns those of the last step, each with the time since when it has
 // its colour.
 func (m *Machine) Signals() []Signal { return append([]Signal(nil), m.signals...) }

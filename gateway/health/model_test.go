@@ -32,7 +32,7 @@ func TestModel(t *testing.T) {
 			t.Errorf("%v was never wished: the histories do not reach it", m)
 		}
 	}
-	for _, s := range States {
+	for _, s := range []State{Healthy, Suspect, Degraded, Recovering} {
 		if states[s] == 0 {
 			t.Errorf("never %s", s)
 		}
@@ -177,7 +177,7 @@ func (w *world) pass(d time.Duration) {
 	for _, s := range f.Signals {
 		now.red = now.red || s.Colour == Red
 		if s.Colour == Red && !s.SuspectOnly {
-			now.grave[slices.Index(Groups, s.Group)] = true
+			now.grave[slices.Index([]Group{Traffic, Probes, Expiry}, s.Group)] = true
 		}
 	}
 	w.past = append(w.past, now)

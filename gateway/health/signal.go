@@ -16,9 +16,6 @@ const (
 	Expiry  Group = "expiry"
 )
 
-// Groups lists every group.
-var Groups = []Group{Traffic, Probes, Expiry}
-
 // Colour is what a signal says. Its zero value is no colour: a signal always has one.
 type Colour string
 

@@ -10,6 +10,3 @@ const (
 	Degraded   State = "degraded"
 	Recovering State = "recovering"
 )
-
-// States lists every state.
-var States = []State{Healthy, Suspect, Degraded, Recovering}

@@ -29,7 +29,7 @@ func (m Move) String() string { return moves[m] }
 type Wish struct {
 	Move Move
 	To   int // share that the move comes to
-	// Reason is the machine's word for why, one of Reasons; Detail says it to people.
+	// Reason is the machine's word for why, a Reason…; Detail says it to people.
 	Reason, Detail string
 	// Would says that the move is to be told and not done.
 	Would bool
@@ -48,12 +48,6 @@ const (
 	ReasonEvidence  = "evidence"          // of the step in force
 	ReasonHeld      = "held"              // 100 % held
 )
-
-// Reasons lists every reason of a transition that the machine makes or wishes.
-var Reasons = []string{
-	SignalErrorRate, SignalSuccess, SignalBreaker, SignalProbe, SignalCredential, SignalCertificate,
-	ReasonClear, ReasonTwoGroups, ReasonOneGroup, ReasonOpenings, ReasonProbed, ReasonEvidence, ReasonHeld,
-}
 
 // Transition is a change between healthy and suspect. Those of conditions
 // belong to the share table, which tells them.
