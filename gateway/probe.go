@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -98,8 +99,9 @@ func probeUsage(c decision.Capability) (input, output int) {
 
 // attemptProbe makes one probe. It asks as a client would, with the upstream's
 // own limits and keys, but the breaker knows it for a prober, and no client's
-// number or record sees it. A success clears a cooling credential; that one
-// failed is not booked: the key may serve clients on endpoints no probe asks.
+// number or record sees it. A success clears a cooling credential, and a model
+// that was taken for gone; that one failed is not booked: key and model may
+// serve clients on endpoints no probe asks.
 func (g *Gateway) attemptProbe(ctx context.Context, t probe.Target) probe.Result {
 	u := g.setup.Load().upstreams[t.Upstream]
 	if u == nil {
@@ -151,6 +153,9 @@ func (g *Gateway) exchangeProbe(ctx context.Context, u *router.Upstream, t probe
 		call.Key = key
 		call.OnOutput = permit.Output
 		o := u.Client.Attempt(ctx, call)
+		if o.Class == decision.ClientGone && ctx.Err() == nil {
+			o.Class, o.Detail = decision.BadResponse, errProbeAnswer.Error()
+		}
 		switch o.Class.Blame() {
 		case decision.OfCaller:
 			if refused++; refused < len(forms) {
@@ -170,14 +175,26 @@ func (g *Gateway) exchangeProbe(ctx context.Context, u *router.Upstream, t probe
 		}
 		if o.Class == decision.OK {
 			g.book.OK(u.Client, key)
+			u.Client.ModelWorks(t.Model, router.OnEndpoint(t.Model, call.Endpoint))
 		}
 		return o, form
 	}
 }
 
+// What is asked for is a word or a call of a tool. probeHeld bounds what is held
+// of the answer, since nobody accounts for the memory of dozens at a time;
+// probeAnswer is what is read of it.
+const (
+	probeHeld   = 256 << 10
+	probeAnswer = 4 << 20
+)
+
+var errProbeAnswer = errors.New("the answer to a probe does not end")
+
 // probeCall is the smallest request for t's capability.
 func probeCall(u *router.Upstream, t probe.Target, form string) *upstream.Call {
 	const before = `{"model":`
+	read := 0
 	c := &upstream.Call{
 		Endpoint: wire.ChatCompletions,
 		// Where the name of the model goes there is an empty string.
@@ -186,8 +203,14 @@ func probeCall(u *router.Upstream, t probe.Target, form string) *upstream.Call {
 		Model:   t.Model,
 		Stream:  t.Capability == decision.Stream,
 		Choices: 1,
-		Begin:   func(int, http.Header) error { return nil },
-		Write:   func([]byte) error { return nil },
+		MaxHeld: probeHeld, MaxFrame: probeHeld,
+		Begin: func(int, http.Header) error { return nil },
+		Write: func(p []byte) error {
+			if read += len(p); read > probeAnswer {
+				return errProbeAnswer
+			}
+			return nil
+		},
 	}
 	switch {
 	case u.Dialect == decision.Anthropic:

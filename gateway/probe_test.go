@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -308,6 +309,74 @@ func TestProbeClearsACoolingCredential(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	})
+}
+
+// A model that answers a probe is not gone, whatever a client met: waiting on
+// would leave a healthy upstream without the traffic that shows how it does.
+func TestProbeClearsAModelThatWasGone(t *testing.T) {
+	inScene(t, setting{}, func(w *scene) {
+		w.up["A"].plays(status(404, `{"error":{"message":"no such thing","type":"not_found_error"}}`))
+		w.chat()
+		w.up["A"].plays(ok)
+		if g := w.chat(); g.header.Get("Failback-Upstream") != "B" || g.header.Get("Failback-Reason") != string(decision.ModelGone) {
+			t.Fatalf("%+v", g)
+		}
+		if r := w.probe(probeOf(decision.Embeddings)); r.Verdict() != probe.Passed {
+			t.Fatalf("%+v", r)
+		}
+		if g := w.chat(); g.header.Get("Failback-Upstream") != "B" {
+			t.Errorf("another endpoint answered: %+v", g)
+		}
+		if r := w.probe(probeOf(decision.Text)); r.Verdict() != probe.Passed {
+			t.Fatalf("%+v", r)
+		}
+		if g := w.chat(); g.header.Get("Failback-Upstream") != "A" {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// The answer to a probe takes little memory and little time, however long an
+// upstream makes it.
+func TestProbeOfAnAnswerWithoutEnd(t *testing.T) {
+	chunk := "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" + strings.Repeat("x", 1<<10) + "\"}}]}\n\n"
+	for name, tc := range map[string]struct {
+		c           decision.Capability
+		first, then string
+		most        int // pieces of a KiB that may be taken
+	}{
+		"frame":  {decision.Stream, "data: ", strings.Repeat("x", 1<<10), 1 << 10},
+		"stream": {decision.Stream, "", chunk, 6 << 10},
+		"object": {decision.Text, `{"id":"`, strings.Repeat("x", 1<<10), 6 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inScene(t, setting{}, func(w *scene) {
+				var sent atomic.Int64
+				w.up["A"].plays(func(e *exchange) {
+					if tc.c == decision.Stream {
+						e.sse()
+					} else {
+						e.raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+					}
+					e.piece(tc.first + tc.then)
+					for range 16 << 10 { // a client's frame may have so much
+						select {
+						case <-e.gone:
+							return
+						default:
+						}
+						e.piece(tc.then)
+						sent.Add(1)
+					}
+					e.hang()
+				})
+				r := w.probe(probeOf(tc.c))
+				if r.Outcome.Class != decision.BadResponse || r.Verdict() != probe.Failed || sent.Load() > int64(tc.most) {
+					t.Errorf("%d KiB sent: %+v", sent.Load(), r)
+				}
+			})
+		})
+	}
 }
 
 // Of several keys one that works is enough.

@@ -123,11 +123,14 @@ type Candidate struct {
 	onEndpoint map[wire.Endpoint]string
 }
 
+// OnEndpoint names a model as one endpoint has it; see Candidate.
+func OnEndpoint(model string, ep wire.Endpoint) string { return model + " on " + ep.String() }
+
 // Bind resolves the buckets that guard c, once, so that no request looks them up.
 func (c *Candidate) Bind(set *breaker.Set) {
 	c.onEndpoint = make(map[wire.Endpoint]string, len(wire.Endpoints))
 	for _, ep := range wire.Endpoints {
-		c.onEndpoint[ep] = c.Model + " on " + ep.String()
+		c.onEndpoint[ep] = OnEndpoint(c.Model, ep)
 	}
 	for s := range decision.CapabilitySet(len(c.groups)) {
 		if s != 0 && c.Capabilities.Covers(s) {

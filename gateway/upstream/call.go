@@ -35,6 +35,9 @@ type Call struct {
 	// MaxHeld bounds what is held of an answer; above it the answer is
 	// released as it comes. 0: DefaultMaxHeld.
 	MaxHeld int64
+	// MaxFrame bounds one frame of an event stream; what is longer is no
+	// answer. 0: the constant of that name.
+	MaxFrame int
 	// Key is of PickKey, from the upstream that makes the attempt.
 	Key Key
 	// Fresh asks for a connection of its own: for an attempt after one that

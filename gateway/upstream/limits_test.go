@@ -201,10 +201,20 @@ func TestModelCooling(t *testing.T) {
 		time.Sleep(coolFirst)
 		cools("m", "")
 		u.CoolModel("m", decision.ModelGone, 0)
+		u.CoolModel("n", decision.RateLimited, time.Minute)
+		u.ModelWorks("m", "n", "p")
+		u.ModelWorks("m")
+		cools("m", "")
+		cools("n", decision.RateLimited)
+		time.Sleep(time.Second)
+		u.CoolModel("m", decision.ModelGone, 0) // not soon forgotten
+		time.Sleep(4*coolFirst - time.Nanosecond)
+		cools("m", decision.ModelGone)
 		u.Update(settings("a"))
 		cools("m", "")
 		if got := ev.take(); got != "a ok→cooling model_gone; a ok→cooling rate_limited; a ok→cooling overloaded; "+
-			"a ok→cooling model_gone; a ok→cooling model_gone; a ok→cooling model_gone" {
+			"a ok→cooling model_gone; a ok→cooling model_gone; a ok→cooling model_gone; "+
+			"a ok→cooling rate_limited; a cooling→ok success; a ok→cooling model_gone" {
 			t.Fatalf("events %q", got)
 		}
 	})

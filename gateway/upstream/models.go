@@ -84,6 +84,32 @@ func (u *Upstream) CoolModel(model string, class decision.Class, retryAfter time
 	}
 }
 
+// ModelWorks ends the cooling of models that were taken for gone: one of them
+// answered. What was asked for by a wait goes on, and one that is soon gone
+// again cools as if this had not been.
+func (u *Upstream) ModelWorks(models ...string) {
+	if !u.models.some.Load() {
+		return
+	}
+	now := time.Now()
+	for _, model := range models {
+		u.models.mu.Lock()
+		m, known := u.models.cool[model]
+		works := known && m.class == decision.ModelGone && now.Before(m.until)
+		if works {
+			m.until = now
+			u.models.cool[model] = m
+		}
+		u.models.mu.Unlock()
+		if works && u.book.onEvent != nil {
+			u.book.onEvent(decision.Event{
+				Kind: decision.KindModelCooling, Time: now, Provider: u.name, Region: u.Region(), Model: model,
+				From: "cooling", To: "ok", Reason: "success", Detail: "it answers again", By: "auto",
+			})
+		}
+	}
+}
+
 // ClearModels ends the cooling of every model of u.
 func (u *Upstream) ClearModels() {
 	u.models.mu.Lock()

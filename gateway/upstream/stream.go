@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"time"
@@ -88,7 +89,7 @@ func (x *exchange) stream() {
 	delete(x.resp.Header, "Content-Length")
 	x.framing = true
 	judge := wire.NewStreamJudge(x.c.Endpoint)
-	frames := wire.NewFrameReader(x.plain, MaxFrame)
+	frames := wire.NewFrameReader(x.plain, cmp.Or(x.c.MaxFrame, MaxFrame))
 	defer frames.Close()
 	held, keepAlives, done, settled := 0, 0, false, false
 	for {
