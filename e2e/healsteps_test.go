@@ -126,7 +126,7 @@ func courseIsTold(t *testing.T, w *ward) {
 	t.Helper()
 	me := w.state(t).You.Name
 	health := []string{
-		"healthy>degraded two_groups auto", "degraded>recovering operator " + me, "recovering>healthy recovered auto",
+		"suspect>degraded two_groups auto", "degraded>recovering operator " + me, "recovering>healthy recovered auto",
 	}
 	steps := []string{
 		"100>0 degraded auto", "0>5 raised " + me, "5>25 raised " + me, "25>5 retreat auto", "5>25 raised " + me,

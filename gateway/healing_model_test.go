@@ -246,7 +246,7 @@ func (c *chaos) moved(e *api.Event) {
 	plan := strings.HasPrefix(e.By, "plan:")
 	switch {
 	case person:
-	case to > from && plan && c.advance != "manual":
+	case to > from && plan:
 	case to > from && e.By == decision.Auto && c.advance == "auto" && (from > 0 || c.by[name] == decision.Auto):
 	case to < from && e.By == decision.Auto && (e.Reason == "degraded" || e.Reason == "retreat"):
 	default:

@@ -260,7 +260,7 @@ type Health struct {
 // Failback is the way back to an upstream that was left.
 type Failback struct {
 	Steps       []Step    `key:"steps" default:"[{share: 5, observe: 10m}, {share: 25, observe: 15m}, {share: 75, observe: 15m}, {share: 100}]" doc:"Shares on the way back, rising to 100."`
-	Advance     string    `key:"advance" default:"manual" oneof:"manual|plan|auto" doc:"Who takes the next step: manual an operator each time, plan an operator once for the whole table, auto the evidence alone."`
+	Advance     string    `key:"advance" default:"manual" oneof:"manual|plan|auto" doc:"Who takes the next step: manual an operator each time, plan an operator once for the whole table, auto the evidence alone. An operator may approve the whole table under any of them."`
 	MinRequests int       `key:"min_requests" default:"50" min:"1" doc:"Requests of its own traffic that a step's evidence needs."`
 	Tolerance   Tolerance `key:"tolerance" doc:"How much worse than its baseline a step may be."`
 	Owner       string    `key:"owner" type:"label" default:"undecided" doc:"Who may call traffic fully back. Shown and checked, never enforced."`

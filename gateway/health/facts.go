@@ -96,13 +96,7 @@ const full = 100
 
 // climbs reports whether the machine may raise the share without asking again.
 func (f *Facts) climbs() bool {
-	switch {
-	case f.Advance == Manual:
-		return false
-	case f.Plan:
-		return true
-	}
-	return f.Advance == Auto && f.Retreats < MaxRetreats
+	return f.Plan || f.Advance == Auto && f.Retreats < MaxRetreats
 }
 
 // back returns the share that a retreat comes to, 0 being degraded.

@@ -217,7 +217,7 @@ func (w *world) invariants() {
 		bad("a retreat to nowhere")
 	case x.To > f.Share && x.To != f.Next:
 		bad("more than a step")
-	case x.To > f.Share && !(f.Advance == Auto && f.Retreats < MaxRetreats || f.Advance != Manual && f.Plan && x.Move == Climb):
+	case x.To > f.Share && !(f.Advance == Auto && f.Retreats < MaxRetreats || f.Plan && x.Move == Climb):
 		bad("raised without a person")
 	case x.To > f.Share && f.Evidence != Pass && !(x.Move == Recover && f.Probed):
 		bad("raised without evidence")
@@ -353,7 +353,7 @@ func (w *world) climbing() Move {
 		}
 		return Stay
 	}
-	person := f.Advance == Manual || f.Advance == Plan && !f.Plan || f.Advance == Auto && f.Retreats >= 2 && !f.Plan
+	person := !f.Plan && (f.Advance != Auto || f.Retreats >= 2)
 	if f.Evidence == Pass && !person {
 		return Climb
 	}

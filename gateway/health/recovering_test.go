@@ -23,7 +23,7 @@ func TestRecoveringClimbs(t *testing.T) {
 		{"plan approved", func(f *Facts) { f.Advance, f.Plan = Plan, true }, Climb, 75},
 		{"plan not approved", func(f *Facts) { f.Advance = Plan }, Stay, 0},
 		{"manual", func(f *Facts) {}, Stay, 0},
-		{"manual since, plan of before", func(f *Facts) { f.Plan = true }, Stay, 0},
+		{"manual, plan approved", func(f *Facts) { f.Plan = true }, Climb, 75},
 		{"auto, one retreat", func(f *Facts) { f.Advance, f.Retreats = Auto, 1 }, Climb, 75},
 		{"auto, two retreats", func(f *Facts) { f.Advance, f.Retreats = Auto, 2 }, Stay, 0},
 		{"auto, two retreats, approved since", func(f *Facts) { f.Advance, f.Retreats, f.Plan = Auto, 2, true }, Climb, 75},
