@@ -243,7 +243,7 @@ func (d *dialog) assessEvidence(m *model, a *assessment) bool {
 	if d.act == toPlan {
 		note = func(mark, s string) { a.checks = append(a.checks, check{mark, s}) }
 	}
-	switch e := a.u.Evidence; {
+	switch e := evidenceOf(a.u); {
 	case a.u.Health == api.Degraded:
 		if len(a.u.Probes) == 0 {
 			note(markOf(api.NoData), "nothing is probed: nothing says that it is back")
@@ -253,7 +253,7 @@ func (d *dialog) assessEvidence(m *model, a *assessment) bool {
 			note(markOf(verdict), "probe "+m.th.outside(why))
 		}
 		return true
-	case e == nil || e.Share != a.u.Share && a.u.Share > 0:
+	case e == nil:
 		return false
 	default:
 		enough := text.Enough(e)

@@ -54,8 +54,8 @@ func standing(s *api.State, u *api.Upstream, clock time.Time) (says string, enou
 
 // outcome says how the upstream last left the step of a share, other than the
 // one in force, in this failback, as far as the changes tell; empty if they do
-// not. The gateway takes
-// a step up without an override only if its evidence passed.
+// not. The gateway takes a step up without an override only if its evidence
+// passed.
 func outcome(d *data, u *api.Upstream, share int) string {
 	if u.Health == "" || share == u.Share {
 		return ""
