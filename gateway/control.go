@@ -88,6 +88,9 @@ func movement(name string, before, after traffic.State) string {
 	switch {
 	case before.Revision == after.Revision && before.Share == after.Share:
 		message = fmt.Sprintf("%s: share is %d%% already, revision %d", name, after.Share, after.Revision)
+		if after.Plan != nil {
+			message += fmt.Sprintf(", the steps up to 100%% are approved by %s", after.Plan.By)
+		}
 	case before.Share == after.Share && after.Plan != nil && before.Plan == nil:
 		message = fmt.Sprintf("%s: the steps up to 100%% are approved, each is taken when the one before has passed; revision %d", name, after.Revision)
 	case before.Share == after.Share && after.Plan == nil && before.Plan != nil:

@@ -131,7 +131,7 @@ func (k Kind) words() string {
 	case SharedFault:
 		return "shared fault"
 	case Waiting:
-		return "waits for an operator"
+		return "asks for a step"
 	}
 	return visible(string(k), maxField)
 }

@@ -58,7 +58,7 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{body{Kind: SharedFault, Detail: "dns fails"}, "shared fault: dns fails"},
-		{body{Kind: Waiting, Upstream: "a", Environment: "PROD"}, "[PROD] a waits for an operator"},
+		{body{Kind: Waiting, Upstream: "a", Environment: "PROD"}, "[PROD] a asks for a step"},
 		{body{Kind: Credential, Upstream: "a", Detail: "ends in 3 days", Repeated: 2}, "a credential: ends in 3 days (last of 3 within a minute)"},
 	} {
 		if got := line(tc.b); got != tc.want {
