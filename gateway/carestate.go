@@ -43,7 +43,7 @@ func (v *view) fillHealth(u *api.Upstream, s traffic.State) {
 	if s.Condition() == traffic.Whole && u.Health == string(j.state) {
 		u.HealthSince, u.HealthBy = j.since, decision.Auto
 	}
-	if u.Health == string(j.state) {
+	if u.Health == string(j.state) && j.isOf(s) {
 		u.HealthReason = j.why
 	}
 	if verdict := j.of(s); verdict != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,14 +31,17 @@ type judged struct {
 	why     string
 	signals []health.Signal
 	verdict *evidence.Verdict // of the step in force, nil if there is none
-	share   int               // that the verdict is of
-	taken   time.Time         // when that step was taken
+	share   int               // at which it was judged
+	taken   time.Time         // when that share was taken
 }
 
-// of is the verdict of the step that s is at, nil if there is none yet: the same
-// share taken again is another step.
+// isOf reports whether s is still at the step that was judged: the same share
+// taken again is another one.
+func (j *judged) isOf(s traffic.State) bool { return j.share == s.Share && j.taken.Equal(s.Since) }
+
+// of is the verdict of the step that s is at, nil if there is none yet.
 func (j *judged) of(s traffic.State) *evidence.Verdict {
-	if j == nil || s.Condition() != traffic.Recovering || j.share != s.Share || !j.taken.Equal(s.Since) {
+	if j == nil || s.Condition() != traffic.Recovering || !j.isOf(s) {
 		return nil
 	}
 	return j.verdict
@@ -279,7 +283,7 @@ func (g *Gateway) follow(e decision.Event) {
 
 // messageOf says whom e must reach beside the screens, if anybody.
 func messageOf(e decision.Event) (notify.Message, bool) {
-	m := notify.Message{Upstream: e.Provider, Text: e.Detail, At: e.Time}
+	m := notify.Message{Upstream: e.Provider, Text: cmp.Or(e.Detail, said(e)), At: e.Time}
 	switch {
 	case e.Kind == decision.KindHealthTransition && e.To == string(health.Degraded):
 		m.Kind = notify.Degraded
@@ -293,4 +297,15 @@ func messageOf(e decision.Event) (notify.Message, bool) {
 		return m, false
 	}
 	return m, true
+}
+
+// said is what whoever did e gave as the reason.
+func said(e decision.Event) string {
+	switch {
+	case e.By == "" || e.By == decision.Auto:
+		return e.Why
+	case e.Why == "":
+		return "by " + e.By
+	}
+	return "by " + e.By + ": " + e.Why
 }
