@@ -113,3 +113,31 @@ func TestTornEndIsNoDamage(t *testing.T) {
 		t.Fatalf("sequence %d", seq)
 	}
 }
+
+// A directory that is taken away under a running store is named, and its coming
+// back is noticed: nothing that was acknowledged is lost.
+func TestDirectoryThatIsGoneAndBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := openDir(t, dir)
+	b := bucket(t, s, BucketOptions{Name: "things"})
+	mustPut(t, b, "a", thing{N: 1})
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	s.broke(errors.New("a write failed")) // as the server says where a file is not open yet
+	eventually(t, "the loss is named", func() bool {
+		err := s.Status().Err
+		return err != nil && strings.Contains(err.Error(), "is gone: put it back")
+	})
+	if _, err := b.Put(t.Context(), "a", thing{N: 2}); !isUnavailable(err) {
+		t.Errorf("stored nowhere: %v", err)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it writes again", func() bool { return s.Status().Err == nil })
+	if e := mustGet(t, b, "a"); e.Value.N != 1 {
+		t.Errorf("%+v", e)
+	}
+	mustPut(t, b, "a", thing{N: 3})
+}

@@ -39,6 +39,8 @@ func diskError(dir string, err error) error {
 		return fmt.Errorf("the disk of %s is full: make room there, writing then goes on by itself: %w", dir, err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%s must not be written: give this user its permissions, writing then goes on by itself: %w", dir, err)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s is gone: put it back, writing then goes on by itself; a start without it begins with nothing: %w", dir, err)
 	default:
 		return fmt.Errorf("%s cannot be written: %w", dir, err)
 	}
