@@ -60,12 +60,15 @@ func (g *Gateway) judge(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := time.Now()
-		served := min(now.Sub(last), mostBetween)
+		passed := now.Sub(last)
+		served := min(passed, mostBetween)
 		last = now
 		g.traffic.Serve(served)
 		in := g.inspect()
 		for i := range in.setup.cfg.Upstreams {
-			g.judgeOne(in, &in.setup.cfg.Upstreams[i], served)
+			u := &in.setup.cfg.Upstreams[i]
+			in.setup.watched[u.Name].machine.Unwatched(passed - served)
+			g.judgeOne(in, u, served)
 		}
 		g.jobs.Ran(jobHealth, nil)
 	}

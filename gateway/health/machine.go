@@ -58,6 +58,14 @@ func (m *Machine) Step(now time.Time, f Facts) (State, Wish, *Transition) {
 	return m.state, wish, m.transition(now, from)
 }
 
+// Unwatched takes d, in which nobody looked, out of every window: what the
+// signals were meanwhile is not known. It is called before the step that ends it.
+func (m *Machine) Unwatched(d time.Duration) {
+	if !m.last.IsZero() && d > 0 {
+		m.last = m.last.Add(d)
+	}
+}
+
 // Signals returns those of the last step, each with the time since when it has
 // its colour.
 func (m *Machine) Signals() []Signal { return append([]Signal(nil), m.signals...) }

@@ -35,6 +35,22 @@ func TestTwoGroupsDegradeAfterTheWindow(t *testing.T) {
 	}
 }
 
+// A gateway that stood still has not seen what it was red for.
+func TestTimeThatNobodyWatchedIsInNoWindow(t *testing.T) {
+	o := start(t)
+	o.m.Unwatched(time.Hour) // longer than the machine runs
+	o.step(time.Second)
+	o.colours(Red, Red, Green).step(1).run(30 * time.Second)
+	o.m.Unwatched(25 * time.Second)
+	o.step(26*time.Second).is(Suspect, Stay)
+	o.run(29*time.Second-1).is(Suspect, Stay)
+	o.step(1).is(Suspect, Degrade)
+	o = start(t).colours(Red, Green, Green).step(1).colours(Unknown, Green, Green).step(time.Second)
+	o.m.Unwatched(time.Minute)
+	o.step(61*time.Second).is(Suspect, Stay)
+	o.run(ClearFor-time.Second).is(Healthy, Stay)
+}
+
 // Each of the two groups has to be red for the window: one that joins late does
 // not borrow the time of the other.
 func TestSecondGroupBringsItsOwnTime(t *testing.T) {
