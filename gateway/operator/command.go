@@ -258,7 +258,7 @@ func entryOf(r *http.Request, id identity, action, target string) api.AuditEntry
 // describe adds what c asks for. It holds for a malformed command too.
 func describe(e *api.AuditEntry, c api.Command) {
 	e.Why = cutText(c.Reason, maxReasonLength)
-	e.Revision, e.Override, e.Undo = c.Revision, c.Override, c.Undo
+	e.Revision, e.Override, e.Undo = c.Revision, c.Override || c.Undo, c.Undo // an undo asks for no evidence either
 	e.For = cutText(c.For, maxNameLength)
 	for _, name := range c.Order[:min(len(c.Order), maxOrder)] {
 		e.Order = append(e.Order, cutText(name, maxNameLength))

@@ -226,6 +226,9 @@ func TestAuditOfEveryResult(t *testing.T) {
 			if got != step.want[i] || e.Status != step.status {
 				t.Errorf("%s: %d %q, want %q", step.name, e.Status, got, step.want[i])
 			}
+			if e.Undo != (step.name == "undo") || e.Undo && !e.Override {
+				t.Errorf("%s: %+v", step.name, e)
+			}
 			if e.Action == actionShare && e.Via == viaTCPToken && !e.Undo && (e.Why != "probe ok" || e.Revision == nil) {
 				t.Errorf("%s: %+v", step.name, e)
 			}
