@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"failback/gateway/decision"
 )
@@ -112,11 +113,18 @@ func (l *linter) probes(u *Upstream) {
 		l.warn("probe-age/"+u.Name, "%s is probed every %s and a result is too old after %s (health.probe_max_age): between two probes the signal is unknown",
 			u.Name, durationText(u.Probe.Every), durationText(h.ProbeMaxAge))
 	}
-	if u.Breaker.Cooldown > h.SuspectWindow {
+	switch cooldown := durationText(u.Breaker.Cooldown); {
+	case u.Breaker.Cooldown > h.SuspectWindow:
 		l.warn("probe-pace/"+u.Name, "while suspect %s is probed every %s (breaker.cooldown), which is longer than health.suspect_window, %s: it may be degraded before a probe says anything",
-			u.Name, durationText(u.Breaker.Cooldown), durationText(h.SuspectWindow))
+			u.Name, cooldown, durationText(h.SuspectWindow))
+	case u.Breaker.Cooldown > redFor:
+		l.warn("probe-pace/"+u.Name, "while suspect %s is probed every %s (breaker.cooldown), but a failed probe speaks against it for %s only: probes alone never degrade it",
+			u.Name, cooldown, durationText(redFor))
 	}
 }
+
+// redFor is how long a red signal counts; see health.RedMaxAge.
+const redFor = 30 * time.Second
 
 // dependencies reports what is watched for nobody.
 func (l *linter) dependencies() {
