@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"failback/gateway/internal/filelock"
 )
 
 // maxSocketPath is what fits into sun_path on every system we know, with its
@@ -33,7 +35,10 @@ func listenSocket(path string) (_ *socket, err error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("socket %s: the path has %d bytes, the system allows %d: choose a shorter data_dir", path, len(path), maxSocketPath)
 	}
-	lock, err := lockFile(path + ".lock")
+	lock, err := filelock.Lock(path + ".lock")
+	if held, ok := errors.AsType[*filelock.HeldError](err); ok {
+		return nil, fmt.Errorf("socket %s: another gateway (process %s) holds it: stop that one, or choose another data_dir", path, held.PID)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}

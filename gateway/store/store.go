@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"failback/gateway/internal/filelock"
 )
 
 const (
@@ -143,7 +145,11 @@ func (s *Store) openServer() error {
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("store %s: %w", dir, err)
 	}
-	if s.lock, err = lockFile(filepath.Join(dir, "lock")); err != nil {
+	s.lock, err = filelock.Lock(filepath.Join(dir, "lock"))
+	if held, ok := errors.AsType[*filelock.HeldError](err); ok {
+		return fmt.Errorf("store %s: another process (%s) uses it: stop that one, or choose another directory", dir, held.PID)
+	}
+	if err != nil {
 		return fmt.Errorf("store %s: %w", dir, err)
 	}
 	s.server = &embedded{dir: dir, log: s.o.Log, broken: s.broke}

@@ -1,8 +1,9 @@
 //go:build unix
 
-package operator
+package filelock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile locks path for the life of the process. It returns nil without an
-// error where the file system has no locks.
-func lockFile(path string) (*os.File, error) {
+// Lock locks the file at path, which is made if it is not there, until the
+// returned one is closed or the process ends, and writes the process's id into
+// it. Where somebody else has it that is a *HeldError. It returns nil without an
+// error where the file system has no locks: then the caller must find out
+// otherwise.
+func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -30,12 +34,8 @@ func lockFile(path string) (*os.File, error) {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		b, _ := io.ReadAll(io.LimitReader(f, 32))
 		_ = f.Close()
-		pid := strings.TrimSpace(string(b))
-		if pid == "" {
-			pid = "unknown"
-		}
-		return nil, fmt.Errorf("another gateway (process %s) holds it: stop that one, or choose another data_dir", pid)
-	default: // ENOLCK, ENOTSUP: the question whether somebody answers must do
+		return nil, &HeldError{Path: path, PID: cmp.Or(strings.TrimSpace(string(b)), "unknown")}
+	default: // ENOLCK, ENOTSUP
 		_ = f.Close()
 		return nil, nil
 	}

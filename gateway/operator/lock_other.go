@@ -1,7 +1,0 @@
-//go:build !unix
-
-package operator
-
-import "os"
-
-func lockFile(string) (*os.File, error) { return nil, nil }
