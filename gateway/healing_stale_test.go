@@ -1,6 +1,9 @@
 package gateway_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +72,41 @@ func TestWhoDegradedIsTold(t *testing.T) {
 			}
 		}
 		t.Errorf("%+v", w.told)
+	})
+}
+
+// Clients that give a request less time than it usually takes say nothing of
+// the upstream, wherever they get their answer then: neither breaker nor step.
+func TestHastyClientsAreNoEvidence(t *testing.T) {
+	inWard(t, illness{streams: true, rate: 10}, func(w *ward) {
+		w.up["A"].plays(func(e *exchange) {
+			if e.wait(300 * time.Millisecond) {
+				ok(e)
+			}
+		})
+		hasty := func(talk int) {
+			r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)).WithContext(w.life)
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Failback-Deadline-Ms", "500") // half of it for A, of which no whole answer is known
+			r.Header.Set("Failback-Conversation", fmt.Sprintf("hasty%d", talk))
+			rec := httptest.NewRecorder()
+			w.gw.ServeClient(rec, r)
+			if by := rec.Header().Get("Failback-Upstream"); by == "A" {
+				t.Error("A had the time")
+			}
+		}
+		w.passes(time.Minute)
+		w.leaves("A", "ann")
+		w.stepsUp("A", 10*time.Minute)
+		for i := range 60 {
+			for n := range 10 {
+				w.clients.Go(func() { hasty(10*i + n) })
+			}
+			w.passes(time.Second)
+		}
+		u := w.upstream("A")
+		if u.Share != 25 || u.Retreats != 0 || u.Evidence == nil || u.Evidence.Failed != 0 || u.Evidence.Requests == 0 {
+			t.Errorf("%+v\n%s", u.Evidence, w.tell())
+		}
 	})
 }

@@ -236,14 +236,14 @@ func (g *Gateway) observe(upstream string, o *decision.Outcome) {
 }
 
 // gather takes d as evidence of how the primary does: by its last attempt
-// there. What a passthrough sends there says nothing of a step.
+// there that says anything. What a passthrough sends there says nothing of a step.
 func (g *Gateway) gather(d *decision.Decision) {
 	w := g.setup.Load().watched[d.Primary]
 	if w == nil || g.router.Passthrough() != nil || !w.counts(d.Time) {
 		return
 	}
 	for i := len(d.Attempts) - 1; i >= 0; i-- {
-		if a := &d.Attempts[i]; a.Provider == d.Primary {
+		if a := &d.Attempts[i]; a.Provider == d.Primary && !a.Hurried {
 			w.evidence.Add(evidence.SampleOf(a.Outcome, true, d.Overflow), time.Now())
 			return
 		}

@@ -64,4 +64,7 @@ type Attempt struct {
 	Model      string
 	Capability Capability // the most specific of the request's set
 	Outcome    Outcome
+	// Hurried: it was cut because the caller's or the task's own deadline left
+	// it less than is usual. What Outcome is then says nothing of the upstream.
+	Hurried bool
 }

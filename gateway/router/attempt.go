@@ -166,7 +166,8 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		}
 	}
 	run.fresh = false
-	d.Attempts[len(d.Attempts)-1].Outcome = o
+	made := &d.Attempts[len(d.Attempts)-1]
+	made.Outcome, made.Hurried = o, booked.Class == decision.CallerDeadline
 	run.outcome, run.errorAnswer, run.counted = o, call.ErrorAnswer, countsAgainstBucket(booked)
 	report := run.book(s, key, booked)
 	run.giveBack(tokensUsed(o))
