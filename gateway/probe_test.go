@@ -345,9 +345,9 @@ func TestProbeOfAnAnswerWithoutEnd(t *testing.T) {
 		first, then string
 		most        int // pieces of a KiB that may be taken
 	}{
-		"frame":  {decision.Stream, "data: ", strings.Repeat("x", 1<<10), 1 << 10},
-		"stream": {decision.Stream, "", chunk, 6 << 10},
-		"object": {decision.Text, `{"id":"`, strings.Repeat("x", 1<<10), 6 << 10},
+		"frame":  {decision.Stream, "data: ", strings.Repeat("x", 1<<10), 8 << 10},
+		"stream": {decision.Stream, "", chunk, 24 << 10},
+		"object": {decision.Text, `{"id":"`, strings.Repeat("x", 1<<10), 24 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inScene(t, setting{}, func(w *scene) {
@@ -359,7 +359,7 @@ func TestProbeOfAnAnswerWithoutEnd(t *testing.T) {
 						e.raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
 					}
 					e.piece(tc.first + tc.then)
-					for range 16 << 10 { // a client's frame may have so much
+					for range 64 << 10 {
 						select {
 						case <-e.gone:
 							return
