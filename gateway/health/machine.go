@@ -16,7 +16,9 @@ type Machine struct {
 	any     run    // any signal red: suspect
 	groups  [3]run // grave ones, by group
 	opened  openings
-	wish    Wish
+	wish    Wish          // of the last step
+	told    Wish          // the last one that was new
+	dropped time.Duration // when there was none any more
 	signals []Signal
 	spare   []Signal
 }
@@ -143,22 +145,28 @@ func index(g Group) int {
 	return 0
 }
 
-// decide returns the wish of the state, as it stood if it stood before.
+// decide returns the wish of the state, as it stood if it stood before. One that
+// was gone for less than ClearFor, as between two probes of a breaker, still
+// stands, for the reason that was told.
 func (m *Machine) decide(f *Facts) Wish {
 	w := of(m.state).wish(m, f)
 	if w.Move == Stay {
+		if m.wish.Move != Stay {
+			m.dropped = m.clock
+		}
 		m.wish = Wish{}
 		return m.wish
 	}
 	// Settle moves no traffic, so it is done in shadow too.
 	w.Would = f.Settings.Shadow && w.Move != Settle
-	if w.Move == m.wish.Move && w.To == m.wish.To && w.Reason == m.wish.Reason && w.Would == m.wish.Would {
-		m.wish.New = false
-		return m.wish
+	stood := m.wish.Move != Stay || m.clock-m.dropped < ClearFor
+	if t := m.told; stood && w.Move == t.Move && w.To == t.To && w.Would == t.Would {
+		m.wish = t
+		return t
 	}
-	w.New = true
 	w.Detail = m.detail(f, w)
-	m.wish = w
+	m.wish, m.told = w, w
+	w.New = true
 	return w
 }
 

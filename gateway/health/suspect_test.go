@@ -255,6 +255,12 @@ func TestShadowTellsOnceAndDoesNothing(t *testing.T) {
 			t.Fatal("told again")
 		}
 	}
+	// A breaker that is half-open for a moment is no red signal; that changes
+	// nothing of what was told. Gone for long, it is told again.
+	o.colours(Green, Green, Green).step(ClearFor-1).is(Suspect, Stay)
+	if o.colours(Green, Red, Green).step(1).is(Suspect, Degrade); o.wish.New {
+		t.Fatal("told again after a moment")
+	}
 	// Enforced now, it is another wish.
 	o.f.Settings.Shadow = false
 	if o.step(1).is(Suspect, Degrade); o.wish.Would || !o.wish.New {
