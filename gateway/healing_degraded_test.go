@@ -28,6 +28,9 @@ func TestAPartlyFailingPrimary(t *testing.T) {
 		{0.6, 90, 5, 15 * time.Minute, true},
 		{1, 90, 5, 5 * time.Minute, true},
 	} {
+		if testing.Short() && how.lasts > 15*time.Minute {
+			continue
+		}
 		t.Run(fmt.Sprintf("%g_%d", how.part, how.weight), func(t *testing.T) {
 			models := fmt.Sprintf("  m: {candidates: [{upstream: A, model: x, capabilities: [text]}, {upstream: B, model: x, weight: %d, capabilities: [text]}]}\n", how.weight)
 			inWard(t, illness{rate: how.rate, models: models}, func(w *ward) {
