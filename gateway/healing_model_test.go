@@ -58,7 +58,7 @@ func TestAnythingHappens(t *testing.T) {
 		t.Run(fmt.Sprintf("seed_%d_%s", seed, advance), func(t *testing.T) {
 			const every = ", probe: {every: 5s}"
 			inWard(t, illness{
-				rate: 6, names: []string{"A", "B", "C", "D"}, asks: []string{"m", "n", "solo"},
+				brief: true, rate: 6, names: []string{"A", "B", "C", "D"}, asks: []string{"m", "n", "solo"},
 				models: chaosModels, steps: chaosSteps, failback: ", min_requests: 10, advance: " + advance,
 				health: "suspect_window: 15s, recovery_window: 15s, min_traffic: 5", more: chaosMore,
 				upstreams: map[string]string{"A": every, "B": every, "C": every, "D": every},

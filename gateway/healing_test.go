@@ -33,6 +33,7 @@ import (
 // illness says what a ward is of; its zero value is the model m of A and B, in
 // that order, on steps that are quick to take.
 type illness struct {
+	brief     bool     // runs with -short, too
 	names     []string // nil: A, B
 	models    string   // YAML of models; empty: m, by all names in order
 	upstreams map[string]string
@@ -128,7 +129,7 @@ func (c *chronicle) of(kind decision.Kind, upstream string) (l []api.Event) {
 // the end nothing may be held.
 func inWard(t *testing.T, s illness, f func(*ward)) {
 	t.Helper()
-	if testing.Short() {
+	if testing.Short() && !s.brief {
 		t.Skip("a season takes seconds")
 	}
 	dir := t.TempDir()
