@@ -55,7 +55,7 @@ func smallDisk(t *testing.T) (dir string, fill, free func()) {
 	t.Helper()
 	dir = place(t)
 	if err := mount(dir, "32m"); err != nil {
-		t.Skipf("no disk can be mounted here: %v", err)
+		t.Skipf("requires the right to mount a tmpfs, as a disk that fills: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unmount(dir); err != nil {

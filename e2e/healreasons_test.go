@@ -180,7 +180,7 @@ func blackHole(t *testing.T) string {
 	t.Helper()
 	address, err := deafListener(t)
 	if err != nil {
-		t.Skipf("no listener with a full queue: %v", err)
+		t.Skipf("requires a listener whose queue can be full: %v", err)
 	}
 	for range 64 { // until one is not taken any more
 		c, err := net.DialTimeout("tcp", address, 200*time.Millisecond)
@@ -189,6 +189,6 @@ func blackHole(t *testing.T) string {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 	}
-	t.Skip("the queue of a listener does not fill here")
+	t.Skip("requires a listener whose queue can be full: this system takes every connection")
 	return ""
 }

@@ -130,7 +130,7 @@ func (c *chronicle) of(kind decision.Kind, upstream string) (l []api.Event) {
 func inWard(t *testing.T, s illness, f func(*ward)) {
 	t.Helper()
 	if testing.Short() && !s.brief {
-		t.Skip("a season takes seconds")
+		t.Skip("requires a run without -short: a season takes seconds")
 	}
 	dir := t.TempDir()
 	if s.names == nil {

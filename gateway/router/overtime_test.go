@@ -211,7 +211,7 @@ func (h *host) chance(p float64, status int) deed {
 func inSeason(t *testing.T, cs []candidate, f func(*season)) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("a season takes seconds")
+		t.Skip("requires a run without -short: a season takes seconds")
 	}
 	s := &season{hosts: map[string]*host{}, failures: map[string]int{}, served: map[string]int{}}
 	serve := func(_ *world, c candidate, l net.Listener) func() {

@@ -17,7 +17,7 @@ func smallDisk(t *testing.T) (dir string, fill, free func()) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,mode=0700"); err != nil {
-		t.Skipf("no disk can be mounted here: %v", err)
+		t.Skipf("requires the right to mount a tmpfs, as a disk that fills: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

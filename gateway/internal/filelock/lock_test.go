@@ -16,7 +16,7 @@ func TestLockIsHeldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f == nil {
-		t.Skip("no locks here on " + runtime.GOOS)
+		t.Skip("requires file locks, which there are none of on " + runtime.GOOS)
 	}
 	_, err = Lock(path)
 	if held, ok := errors.AsType[*HeldError](err); !ok || held.PID != strconv.Itoa(os.Getpid()) || held.Path != path {

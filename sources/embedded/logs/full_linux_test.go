@@ -14,7 +14,7 @@ import (
 func TestADiskThatIsReallyFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("a file system to fill: %v", err)
+		t.Skipf("requires the right to mount a tmpfs, as a disk that fills: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
