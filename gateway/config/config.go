@@ -164,6 +164,7 @@ type Model struct {
 type SLO struct {
 	Availability float64         `key:"availability" none:"no objective" above:"0" max:"1" doc:"Part of the requests that get an answer."`
 	FirstOutput  *SLOFirstOutput `key:"first_output" none:"no objective" doc:"Objective for the first output."`
+	Window       time.Duration   `key:"window" default:"720h" min:"1h" max:"2160h" doc:"Time over which the error budget is spent."`
 }
 
 // SLOFirstOutput is an objective for the first output of streams.
@@ -314,14 +315,19 @@ type Sources struct {
 
 // Prometheus is a Prometheus that scrapes this gateway.
 type Prometheus struct {
-	URL      *url.URL `key:"url" type:"URL" required:"yes" doc:"Where it is, without /api/v1."`
-	Selector string   `key:"selector" type:"label" none:"everything there" doc:"Label matchers that select this gateway's series, such as job=\"failback\"."`
+	URL      *url.URL      `key:"url" type:"URL" required:"yes" doc:"Where it is, without /api/v1."`
+	Selector string        `key:"selector" type:"label" none:"everything there" doc:"Label matchers that select this gateway's series, such as job=\"failback\"."`
+	Method   string        `key:"method" default:"auto" oneof:"auto|get|post" doc:"How questions go: auto asks by GET where they fit and by the other where one is refused."`
+	Timeout  time.Duration `key:"timeout" default:"10s" min:"1s" max:"5m" doc:"How long an answer is waited for."`
+	Tenant   string        `key:"tenant" type:"label" none:"no tenant" doc:"X-Scope-OrgID, which Mimir and Thanos want; PROMETHEUS_ORG_ID wins."`
 }
 
 // Loki is a Loki that gets the decision log.
 type Loki struct {
-	URL      *url.URL `key:"url" type:"URL" required:"yes" doc:"Where it is, without /loki/api/v1."`
-	Selector string   `key:"selector" type:"label" default:"{service_name=\"failback\"}" doc:"Stream selector of the decision log."`
+	URL      *url.URL      `key:"url" type:"URL" required:"yes" doc:"Where it is, without /loki/api/v1."`
+	Selector string        `key:"selector" type:"label" default:"{service_name=\"failback\"}" doc:"Stream selector of the decision log."`
+	Timeout  time.Duration `key:"timeout" default:"30s" min:"1s" max:"5m" doc:"How long an answer is waited for."`
+	Tenant   string        `key:"tenant" type:"label" none:"no tenant" doc:"X-Scope-OrgID; LOKI_ORG_ID wins."`
 }
 
 // Embedded bounds each of the two stores in data_dir.
@@ -334,12 +340,14 @@ type Embedded struct {
 type Telemetry struct {
 	DecisionLog string             `key:"decision_log" type:"log target" default:"stdout" restart:"yes" doc:"stdout, none, or a file's path."`
 	Sample      map[string]float64 `key:"sample" type:"ratio" default:"{primary_completed: 1}" restart:"yes" doc:"Part of the lines that decision_log gets, by reason. Only primary_completed can be thinned; the gateway's own log has all lines."`
-	OTLP        *OTLP              `key:"otlp" none:"no traces" effect:"none" doc:"Traces."`
+	OTLP        *OTLP              `key:"otlp" none:"no traces" restart:"yes" doc:"Traces."`
 }
 
 // OTLP is where traces go.
 type OTLP struct {
-	Endpoint *url.URL `key:"endpoint" type:"URL" required:"yes" doc:"OTLP over HTTP."`
+	Endpoint *url.URL `key:"endpoint" type:"URL" required:"yes" restart:"yes" doc:"The collector: http://HOST:4318, or with protocol: grpc http://HOST:4317; https for TLS. OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_CERTIFICATE are honoured."`
+	Protocol string   `key:"protocol" default:"http" oneof:"http|grpc" restart:"yes" doc:"OTLP over HTTP with protobuf, or over gRPC."`
+	Sample   float64  `key:"sample" default:"1" min:"0" max:"1" restart:"yes" doc:"Part of the requests without a sampled trace context of their own that are traced. One that comes with a context follows its sampled flag."`
 }
 
 // Notify is who is told of what needs a person.

@@ -58,7 +58,7 @@ func TestKeysWithoutEffect(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"telemetry.otlp", "keys[0].budget_usd_per_day", "tasks.policy_question.max_cost_usd",
+		"keys[0].budget_usd_per_day", "tasks.policy_question.max_cost_usd",
 	} {
 		if !reported[want] {
 			t.Errorf("%s is not reported", want)

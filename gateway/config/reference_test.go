@@ -67,6 +67,7 @@ func referenceTable() string {
 func TestEveryKeyIsExplained(t *testing.T) {
 	restart := map[string]string{
 		"listen": "restart", "data_dir": "restart", "operator.listen": "restart", "store": "restart", "store.nats": "restart",
+		"telemetry.otlp": "restart", "telemetry.otlp.endpoint": "restart", "telemetry.otlp.protocol": "restart", "telemetry.otlp.sample": "restart",
 		"telemetry.decision_log": "restart", "telemetry.sample": "restart",
 		"sources.every": "restart", "sources.embedded.max_age": "restart", "sources.embedded.max_bytes": "restart",
 		"sources.prometheus": "restart to turn it on or off", "sources.loki": "restart to turn it on or off",

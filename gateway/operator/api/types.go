@@ -68,6 +68,36 @@ type State struct {
 	Ping         Ping         `json:"ping"`
 	Notify       Notify       `json:"notify"`
 	Store        Store        `json:"store"`
+	// Gateways are those of the store, this one among them; empty if the store
+	// is this gateway's own.
+	Gateways []Peer `json:"gateways,omitempty"`
+	// Incidents are those that are open, oldest first, without their timeline.
+	Incidents []IncidentHead `json:"incidents,omitempty"`
+	Traces    Traces         `json:"traces"`
+}
+
+// Peer is a gateway that shares the store.
+type Peer struct {
+	Instance string    `json:"instance"`
+	Version  string    `json:"version"`
+	Since    time.Time `json:"since"`
+	// LastSeen is when it last said so, by the clock of the gateway that answers.
+	LastSeen time.Time `json:"last_seen"`
+	// Answers is false for one that has been silent for three periods.
+	Answers bool `json:"answers"`
+	You     bool `json:"you,omitempty"` // it is the one that answers
+}
+
+// Traces is the state of the export of traces.
+type Traces struct {
+	Configured bool   `json:"configured"`
+	Exported   uint64 `json:"exported"` // spans the collector confirmed
+	Dropped    uint64 `json:"dropped"`  // spans that were given up
+	// LastOK is when the collector last took some; Error why it took none since,
+	// empty if it did.
+	LastOK  time.Time `json:"last_ok,omitzero"`
+	Error   string    `json:"error,omitempty"`
+	ErrorAt time.Time `json:"error_at,omitzero"`
 }
 
 // SharedFault is a fault that switching cannot escape: requests end at once,
@@ -165,6 +195,12 @@ type Source struct {
 	Selector string `json:"selector"`
 	// EverySeconds is how often the server takes samples; 0 for logs.
 	EverySeconds float64 `json:"every_seconds,omitempty"`
+	// Method is auto, get or post, of numbers alone; TimeoutSeconds how long an
+	// answer is waited for, 0: as long as the client likes; Tenant is sent as
+	// X-Scope-OrgID, empty: none. All three are of a configured server alone.
+	Method         string  `json:"method,omitempty"`
+	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
+	Tenant         string  `json:"tenant,omitempty"`
 	// Error is why the gateway's own cannot be asked, empty if it can.
 	Error string `json:"error,omitempty"`
 }
@@ -409,6 +445,39 @@ type Weight struct {
 type Model struct {
 	Name       string      `json:"name"`
 	Candidates []Candidate `json:"candidates"`
+	// Budgets are those of its objectives; empty without any.
+	Budgets []Budget `json:"budgets,omitempty"`
+}
+
+// Budget is an error budget: what an objective allows to go wrong, and what did.
+type Budget struct {
+	Objective string  `json:"objective"` // availability or first_output
+	Target    float64 `json:"target"`    // ratio of good, 0 to 1
+	// UnderSeconds is the limit that first_output is held against; 0 otherwise.
+	UnderSeconds float64 `json:"under_seconds,omitempty"`
+	// WindowSeconds is the time that the budget is for; CoveredSeconds how much of
+	// it was counted, in seconds in which the gateway served.
+	WindowSeconds  float64 `json:"window_seconds"`
+	CoveredSeconds float64 `json:"covered_seconds"`
+	Good           uint64  `json:"good"`
+	Bad            uint64  `json:"bad"`
+	// Spent is the part of the budget that is used up, over 1 when it is exceeded;
+	// idle without any request.
+	Spent Number `json:"spent"`
+	// BurnFast and BurnSlow are how many times faster than the budget allows it
+	// was spent in the last hour and the last six hours; 1 spends it exactly by
+	// the window's end.
+	BurnFast Number `json:"burn_fast"`
+	BurnSlow Number `json:"burn_slow"`
+	// By is who and what it was spent on, the most first.
+	By []BudgetSpend `json:"by,omitempty"`
+}
+
+// BudgetSpend is a part of what a budget was spent on.
+type BudgetSpend struct {
+	Provider string `json:"provider"` // who failed first, or none
+	Reason   string `json:"reason"`
+	Bad      uint64 `json:"bad"`
 }
 
 // Candidate is one candidate of a model.
@@ -536,6 +605,9 @@ type DecisionCandidate struct {
 	Weight   float64 `json:"weight"`
 	Share    int     `json:"share"`
 	Skipped  string  `json:"skipped"`
+	// SkippedWhy says more, for operators ("open since 03:48:10Z: 12/20 failed");
+	// empty where Skipped says it all.
+	SkippedWhy string `json:"skipped_why,omitempty"`
 }
 
 // DecisionAttempt is one attempt of a Decision.
@@ -550,6 +622,21 @@ type DecisionAttempt struct {
 	UpstreamRequestID string   `json:"upstream_request_id"`
 	Code              string   `json:"code,omitempty"`
 	Detail            string   `json:"detail,omitempty"`
+	// StartedMS is when it began after the request was accepted;
+	// RemainingDeadlineMS and RetryTokens are what was left at its end; Share and
+	// Weight its candidate's when it began. Absent in lines of older versions.
+	StartedMS           *float64 `json:"started_ms,omitempty"`
+	RemainingDeadlineMS *float64 `json:"remaining_deadline_ms,omitempty"`
+	RetryTokens         *float64 `json:"retry_tokens,omitempty"`
+	Share               *int     `json:"share,omitempty"`
+	Weight              *float64 `json:"weight,omitempty"`
+	// Next is what followed and Why what decided so: answered, same_again (the
+	// same candidate), switch (another) or end; Why is a word such as a reason, a
+	// class or a rule's name. WaitMS is the back-off before what followed.
+	Next   string   `json:"next,omitempty"`
+	Why    string   `json:"why,omitempty"`
+	WaitMS *float64 `json:"wait_ms,omitempty"`
+	SpanID string   `json:"span_id,omitempty"`
 }
 
 // Event is a change: a transition, a step, a command. Seq orders the events of
