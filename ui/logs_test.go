@@ -165,7 +165,7 @@ func TestLogChoices(t *testing.T) {
 		if q := last(); !q.Instant || !strings.Contains(q.Query, "[1h]") {
 			t.Errorf("asked %+v", q)
 		}
-		runKeys(m, "m")
+		runKeys(m, "M")
 		if q := last(); q.Instant || q.Step != 2*time.Minute {
 			t.Errorf("over the range: asked %+v", q)
 		}
@@ -175,7 +175,7 @@ func TestLogChoices(t *testing.T) {
 func TestOwnQuery(t *testing.T) {
 	f := &fakeLoki{make: eventful}
 	onLogs(t, f, func(m *model) {
-		keys(m, "i", "ctrl+u")
+		keys(m, "a", "ctrl+u")
 		m.Update(tea.PasteMsg{Content: "{service_name=\"failback\"}\n| json"})
 		keys(m, "q", "y") // typed, not done
 		shows(t, m, ` LogQL: {service_name="failback"} | jsonqy`)
@@ -188,7 +188,7 @@ func TestOwnQuery(t *testing.T) {
 			t.Errorf("asked %+v", q)
 		}
 		// It begins with what is looked at, and esc leaves it as it was.
-		keys(m, "i", "x", "esc")
+		keys(m, "a", "x", "esc")
 		if m.logs.own != f.asked[0].Query || m.screen != logs {
 			t.Errorf("esc took the text over: %q", m.logs.own)
 		}

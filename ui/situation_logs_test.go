@@ -119,7 +119,7 @@ func init() {
 	}
 	some := func(f func(a *sources.LogAnswer)) *fakeLoki { return &fakeLoki{make: f} }
 	affected, reason := append(downKeys(2), "enter"), append(downKeys(3), "enter")
-	own := func(q string) []string { return append([]string{"i", "ctrl+u"}, typedKeys(q)...) }
+	own := func(q string) []string { return append([]string{"a", "ctrl+u"}, typedKeys(q)...) }
 
 	logSituation("logs", &fakeLoki{addr: "https://loki.example:3100"})
 	logSituation("logs-answer", some(eventful), affected, []string{"j", "j"})
@@ -134,7 +134,7 @@ func init() {
 	}), affected)
 	logSituation("logs-down", &fakeLoki{err: errors.New("503: too many outstanding requests")}, affected)
 	logSituation("logs-refused", &fakeLoki{err: refused("parse error at line 1, col 38: syntax error: unexpected IDENTIFIER, expecting STRING")}, own(`{service_name="failback"} | json | x=`+"y"))
-	logSituation("logs-typing", some(eventful), []string{"i"}, strings.Split(` | json | reason="overloaded"`, ""))
+	logSituation("logs-typing", some(eventful), []string{"a"}, strings.Split(` | json | reason="overloaded"`, ""))
 	logSituation("logs-asking", some(eventful))
 	situations[len(situations)-1].make = func(m *model) {
 		withLoki(m, some(eventful))
@@ -155,7 +155,7 @@ func init() {
 			}
 			a.Series = append(a.Series, s)
 		}
-	}), own(`sum by (route) (rate({service_name="failback"} | json [5m]))`), []string{"m"})
+	}), own(`sum by (route) (rate({service_name="failback"} | json [5m]))`), []string{"M"})
 	logSituation("decision-why", some(eventful))
 	situations[len(situations)-1].make = func(m *model) {
 		withLoki(m, some(eventful))
