@@ -72,6 +72,7 @@ func (c *control) State(api.You) api.State {
 		}
 		state.Models = append(state.Models, model)
 	}
+	fillDomains(&state, s.cfg)
 	for _, t := range s.cfg.Tasks {
 		task := v.task(s.tasks[t.Name])
 		task.UserSees = t.UserSees

@@ -215,7 +215,7 @@ func TestReferenceHasEveryType(t *testing.T) {
 		api.Passthrough{}, api.Traffic{}, api.Log{}, api.AuditStatus{}, api.Sources{}, api.Source{}, api.Limit{}, api.Failback{}, api.FailbackStep{},
 		api.SharedFault{}, api.Dependency{}, api.Job{}, api.Ping{}, api.Notify{}, api.Store{}, api.Signal{}, api.Probe{}, api.Evidence{}, api.EvidenceRow{}, api.Plan{}, api.Decisions{}, api.Decision{}, api.DecisionCandidate{},
 		api.DecisionAttempt{}, api.Events{}, api.Event{}, api.Hello{}, api.Dropped{}, api.AuditTrail{}, api.AuditEntry{},
-		api.Result{}, api.ReloadItem{}, api.Command{}, api.Error{}, api.Peer{}, api.Traces{}, api.Budget{}, api.BudgetSpend{},
+		api.Result{}, api.ReloadItem{}, api.Command{}, api.Error{}, api.Peer{}, api.Traces{}, api.Budget{}, api.BudgetSpend{}, api.Domain{}, api.DomainGroup{},
 		api.Incidents{}, api.IncidentHead{}, api.Incident{}, api.Milestones{}, api.IncidentEntry{}, api.ClosingQuestion{},
 		api.Layer{}, api.Tally{}, api.IncidentRequests{},
 	} {

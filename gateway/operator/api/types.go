@@ -50,9 +50,11 @@ type State struct {
 	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil when off
 	Traffic     Traffic      `json:"traffic"`
 	Log         Log          `json:"log"`
-	LastWrite   *Event       `json:"last_write,omitempty"` // last operator command that took effect
-	You         You          `json:"you"`
-	Audit       AuditStatus  `json:"audit"`
+	// LastWrite is the last operator command that took effect, those about incidents
+	// excepted: they change no traffic.
+	LastWrite *Event      `json:"last_write,omitempty"`
+	You       You         `json:"you"`
+	Audit     AuditStatus `json:"audit"`
 	// Sources is where numbers and log lines of this gateway are kept.
 	Sources Sources `json:"sources"`
 	// Limit is nil where no limit is configured.
@@ -289,6 +291,10 @@ type Upstream struct {
 	Stranded []TaskRate `json:"stranded,omitempty"`
 	// Elsewhere names who takes its own traffic when it does not.
 	Elsewhere []string `json:"elsewhere,omitempty"`
+	// FaultDomains is what it depends on, by kind (dns, egress, identity, ...), as
+	// declared; a kind that is missing is unknown.
+	FaultDomains map[string]string `json:"fault_domains,omitempty"`
+	Owner        string            `json:"owner,omitempty"` // who is responsible; empty: unnamed
 }
 
 // Signal is one thing that health is judged by.
@@ -445,8 +451,27 @@ type Weight struct {
 type Model struct {
 	Name       string      `json:"name"`
 	Candidates []Candidate `json:"candidates"`
+	// Domains is what its upstreams share; empty with one upstream.
+	Domains []Domain `json:"domains,omitempty"`
 	// Budgets are those of its objectives; empty without any.
 	Budgets []Budget `json:"budgets,omitempty"`
+}
+
+// Domain is one kind of fault domain of a model's upstreams.
+type Domain struct {
+	Kind   string        `json:"kind"` // dns, egress, ..., host or credential
+	Groups []DomainGroup `json:"groups"`
+	// Unknown are the upstreams that do not declare it.
+	Unknown []string `json:"unknown,omitempty"`
+	// Accepted is why it is accepted that some share it, empty if it is not.
+	Accepted string `json:"accepted,omitempty"`
+}
+
+// DomainGroup are the upstreams of one fault domain: one failure takes them
+// together.
+type DomainGroup struct {
+	Value     string   `json:"value,omitempty"` // empty for host and credential
+	Upstreams []string `json:"upstreams"`
 }
 
 // Budget is an error budget: what an objective allows to go wrong, and what did.
@@ -692,17 +717,29 @@ type Command struct {
 	Order []string `json:"order,omitempty"` // passthrough
 	// Revision is the one the caller saw. Required to raise a share.
 	Revision *uint64 `json:"revision,omitempty"`
-	Reason   string  `json:"reason,omitempty"`
-	// Override takes a step that the gate would refuse; needs a reason.
+	// Reason is why; of an incident that is opened its title, of a note its text.
+	Reason string `json:"reason,omitempty"`
+	// Override takes a step that the gate would refuse, or closes an incident with
+	// questions unanswered; needs a reason.
 	Override bool `json:"override,omitempty"`
 	// Undo puts back the share before the caller's own last lowering.
 	Undo bool `json:"undo,omitempty"`
+	// Runbook, Step and Done are of a tick in an incident: a step was done, or its
+	// tick is taken back.
+	Runbook string `json:"runbook,omitempty"`
+	Step    int    `json:"step,omitempty"`
+	Done    *bool  `json:"done,omitempty"`
+	// Question is the id of a closing question, Answer what is answered.
+	Question string `json:"question,omitempty"`
+	Answer   string `json:"answer,omitempty"`
 }
 
 // Result answers a POST that took effect.
 type Result struct {
 	Message  string    `json:"message"`
 	Upstream *Upstream `json:"upstream,omitempty"` // its state afterwards
+	// Incident is the one that a command was about, as it is afterwards.
+	Incident *IncidentHead `json:"incident,omitempty"`
 	// Report is the outcome per key of a reload.
 	Report []ReloadItem `json:"report,omitempty"`
 	// AuditPending says that the command took effect and is not in the audit
