@@ -31,6 +31,13 @@ var fields = map[string][]string{
 	actionBreaker:     {"action", "for", "reason"},
 	actionPassthrough: {"action", "for", "order", "reason"},
 	actionReload:      {"reason"},
+
+	ActionIncidentOpen:   {"reason"},
+	ActionIncidentNote:   {"reason"},
+	ActionIncidentTick:   {"runbook", "step", "done"},
+	ActionIncidentAnswer: {"question", "answer"},
+	ActionIncidentClose:  {"override", "reason"},
+	ActionIncidentReopen: {"reason"},
 }
 
 // readCommand reads and checks the body of a command. What could be read is
@@ -133,7 +140,7 @@ func check(c *api.Command, action, target string) *api.Error {
 	case actionPassthrough:
 		return checkPassthrough(c)
 	}
-	return nil
+	return checkIncident(c, action)
 }
 
 func checkShare(c *api.Command) *api.Error {

@@ -54,9 +54,11 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, id identity, ac
 	s.answer(w, http.StatusOK, res)
 }
 
-// targetOf is the upstream or bucket in r's path, empty where its route has
-// neither.
-func targetOf(r *http.Request) string { return r.PathValue("upstream") + r.PathValue("bucket") }
+// targetOf is the upstream, bucket or incident in r's path, empty where its route
+// has none.
+func targetOf(r *http.Request) string {
+	return r.PathValue("upstream") + r.PathValue("bucket") + r.PathValue("id")
+}
 
 // perform carries out a command that is well-formed and allowed.
 func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.Command) (*api.Result, *api.Error) {
@@ -125,6 +127,8 @@ func (s *Server) do(ctx context.Context, who Actor, e api.AuditEntry, c api.Comm
 		res, err = s.o.Control.Passthrough(ctx, who, c)
 	case actionReload:
 		res, err = s.o.Control.Reload(ctx, who)
+	case ActionIncidentOpen, ActionIncidentNote, ActionIncidentTick, ActionIncidentAnswer, ActionIncidentClose, ActionIncidentReopen:
+		res, err = s.o.Control.ChangeIncident(ctx, who, e.Action, e.Target, c)
 	default:
 		err = fmt.Errorf("no such action: %s", e.Action)
 	}
@@ -151,7 +155,10 @@ func (s *Server) finish(e api.AuditEntry, res *api.Result, refused *api.Error) e
 				e.To = strconv.Itoa(res.Upstream.Share)
 			}
 		}
-		s.writes.add(e.Target, s.o.EventLine(decisionEvent(e)))
+		if res.Incident != nil {
+			e.Target = res.Incident.ID // of one that was opened it was not known before
+		}
+		s.writes.add(e.Action, e.Target, s.o.EventLine(decisionEvent(e)))
 	}
 	err := s.audit.append(e, lateAuditWait)
 	s.o.OnEvent(decisionEvent(e))
@@ -268,6 +275,14 @@ func describe(e *api.AuditEntry, c api.Command) {
 		e.To = "undo"
 	case c.Share != nil:
 		e.To = strconv.Itoa(*c.Share)
+	case c.Question != "":
+		e.To = cutText(c.Question, maxNameLength)
+		e.Why = cutText(c.Answer, maxReasonLength)
+	case c.Runbook != "":
+		e.To = fmt.Sprintf("%s step %d done", cutText(c.Runbook, maxNameLength), c.Step)
+		if c.Done != nil && !*c.Done {
+			e.To = fmt.Sprintf("%s step %d not done", cutText(c.Runbook, maxNameLength), c.Step)
+		}
 	case c.State != "":
 		e.To = cutText(c.State, maxNameLength)
 	default:

@@ -30,6 +30,15 @@ type Control interface {
 	// given), or off.
 	Passthrough(ctx context.Context, who Actor, c api.Command) (api.Result, error)
 	Reload(ctx context.Context, who Actor) (api.Result, error)
+	// Incidents are those that are kept, newest first. Like Incident it must not
+	// block.
+	Incidents() api.Incidents
+	// Incident is one of them; the error of an unknown one is an *api.Error.
+	Incident(id string) (api.Incident, error)
+	// ChangeIncident: action is one of the ActionIncident constants, id empty of
+	// ActionIncidentOpen alone, and c well-formed for it. The result holds the
+	// incident.
+	ChangeIncident(ctx context.Context, who Actor, action, id string, c api.Command) (api.Result, error)
 }
 
 // Actor is who gives a command.

@@ -34,6 +34,8 @@ func table() []route {
 		{"GET", apiPrefix + "decisions", api.RoleViewer, "", (*Server).getDecisions},
 		{"GET", apiPrefix + "events", api.RoleViewer, "", (*Server).getEvents},
 		{"GET", apiPrefix + "audit", api.RoleViewer, "", (*Server).getAudit},
+		{"GET", apiPrefix + "incidents", api.RoleViewer, "", (*Server).getIncidents},
+		{"GET", apiPrefix + "incidents/{id}", api.RoleViewer, "", (*Server).getIncident},
 		{"GET", apiPrefix + "debug/pprof/{profile...}", api.RoleOperator, "", (*Server).getProfile},
 		{"GET", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath, (*Server).answerFrom)},
 		{"POST", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath, (*Server).answerFrom)},
@@ -45,6 +47,12 @@ func table() []route {
 		{"POST", apiPrefix + "breakers/{bucket}", api.RoleOperator, actionBreaker, nil},
 		{"POST", apiPrefix + "passthrough", api.RoleOperator, actionPassthrough, nil},
 		{"POST", apiPrefix + "reload", api.RoleOperator, actionReload, nil},
+		{"POST", apiPrefix + "incidents", api.RoleOperator, ActionIncidentOpen, nil},
+		{"POST", apiPrefix + "incidents/{id}/note", api.RoleOperator, ActionIncidentNote, nil},
+		{"POST", apiPrefix + "incidents/{id}/tick", api.RoleOperator, ActionIncidentTick, nil},
+		{"POST", apiPrefix + "incidents/{id}/answer", api.RoleOperator, ActionIncidentAnswer, nil},
+		{"POST", apiPrefix + "incidents/{id}/close", api.RoleOperator, ActionIncidentClose, nil},
+		{"POST", apiPrefix + "incidents/{id}/reopen", api.RoleOperator, ActionIncidentReopen, nil},
 	}
 }
 

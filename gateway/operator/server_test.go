@@ -123,6 +123,32 @@ func (f *fakeControl) Reload(_ context.Context, who Actor) (api.Result, error) {
 	return api.Result{Message: "done", Report: []api.ReloadItem{{Key: "retry.attempts", Result: "applied"}}}, nil
 }
 
+func (f *fakeControl) Incidents() api.Incidents {
+	return api.Incidents{Incidents: []api.IncidentHead{{ID: "one", State: api.IncidentOpen}}}
+}
+
+func (f *fakeControl) Incident(id string) (api.Incident, error) {
+	if id != "one" {
+		return api.Incident{}, &api.Error{Code: api.CodeNotFound, Message: "no such incident"}
+	}
+	return api.Incident{IncidentHead: f.Incidents().Incidents[0]}, nil
+}
+
+func (f *fakeControl) ChangeIncident(_ context.Context, who Actor, action, id string, c api.Command) (api.Result, error) {
+	f.called("%s %q by %s: %s%s%s %d %s", action, id, who.Name, c.Reason, c.Question, c.Runbook, c.Step, c.Answer)
+	if action == ActionIncidentOpen {
+		id = "one"
+	}
+	in, err := f.Incident(id)
+	if err != nil {
+		return api.Result{}, err
+	}
+	if action == ActionIncidentClose && !c.Override {
+		return api.Result{}, &api.Error{Code: api.CodeBlocked, Message: "unanswered: users"}
+	}
+	return api.Result{Message: "done", Incident: &in.IncidentHead}, nil
+}
+
 const (
 	anaToken = "fbk_test_token_of_ana_the_operator_0000000000000"
 	vicToken = "fbk_test_token_of_vic_the_viewer_000000000000000"

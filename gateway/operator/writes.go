@@ -21,13 +21,17 @@ type writes struct {
 func (w *writes) load(oldestFirst []api.AuditEntry, line func(decision.Event) api.Event) {
 	for _, e := range oldestFirst {
 		if e.Phase == api.PhaseDone && e.Result == api.ResultOK {
-			w.add(e.Target, line(decisionEvent(e)))
+			w.add(e.Action, e.Target, line(decisionEvent(e)))
 		}
 	}
 }
 
-// add notes e; later calls hold later commands.
-func (w *writes) add(target string, e api.Event) {
+// add notes e; later calls hold later commands. What is done about an incident
+// changes no traffic and is no write in this sense.
+func (w *writes) add(action, target string, e api.Event) {
+	if strings.HasPrefix(action, incidentAction) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byTarget == nil {

@@ -19,8 +19,9 @@ type AuditEntry struct {
 	Role    string `json:"role,omitempty"`
 	Via     string `json:"via,omitempty"`
 	Session string `json:"session,omitempty"`
-	// Action is share, breaker, passthrough, reload, or unknown; Target the
-	// upstream or bucket.
+	// Action is share, state, breaker, passthrough, reload, one of an incident
+	// (incident_open, incident_note, ...), or unknown; Target the upstream, bucket
+	// or incident.
 	Action   string   `json:"action,omitempty"`
 	Target   string   `json:"target,omitempty"`
 	From     string   `json:"from,omitempty"`

@@ -275,6 +275,57 @@ func (c *Client) Reload(ctx context.Context, cmd Command) (*Result, error) {
 	return c.command(ctx, "/operator/v1/reload", "", "", cmd)
 }
 
+// Incidents asks for the incidents that are kept, newest first.
+func (c *Client) Incidents(ctx context.Context) (*Incidents, error) {
+	return get[Incidents](ctx, c, "/operator/v1/incidents", nil)
+}
+
+// Incident asks for one incident with its timeline.
+func (c *Client) Incident(ctx context.Context, id string) (*Incident, error) {
+	if id == "" || id == "." || id == ".." {
+		return nil, notAName(id)
+	}
+	return get[Incident](ctx, c, "/operator/v1/incidents/"+url.PathEscape(id), nil)
+}
+
+// OpenIncident opens an incident by hand. The result holds it.
+func (c *Client) OpenIncident(ctx context.Context, title string) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents", "", "", Command{Reason: title})
+}
+
+// IncidentNote adds a text to the timeline of an incident.
+func (c *Client) IncidentNote(ctx context.Context, id, text string) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/note", Command{Reason: text})
+}
+
+// IncidentTick notes that a step of a runbook was done, or takes that back.
+// Steps count from 1.
+func (c *Client) IncidentTick(ctx context.Context, id, runbook string, step int, done bool) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/tick", Command{Runbook: runbook, Step: step, Done: &done})
+}
+
+// IncidentAnswer answers a closing question. A later answer replaces it.
+func (c *Client) IncidentAnswer(ctx context.Context, id, question, answer string) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/answer", Command{Question: question, Answer: answer})
+}
+
+// CloseIncident closes an incident. While closing questions are unanswered it is
+// an *Error with CodeBlocked that names them.
+func (c *Client) CloseIncident(ctx context.Context, id string) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/close", Command{})
+}
+
+// CloseIncidentAnyway closes an incident whatever is unanswered; the reason must
+// not be empty.
+func (c *Client) CloseIncidentAnyway(ctx context.Context, id, reason string) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/close", Command{Override: true, Reason: reason})
+}
+
+// ReopenIncident opens a closed incident again.
+func (c *Client) ReopenIncident(ctx context.Context, id string) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/reopen", Command{})
+}
+
 // Healthz asks whether the process answers at all. It needs no token.
 func (c *Client) Healthz(ctx context.Context) error {
 	res, _, err := c.do(ctx, http.MethodGet, "/healthz", nil, nil, nil)
@@ -295,12 +346,16 @@ func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, 
 	return decode[T](c, res)
 }
 
+func notAName(s string) error {
+	return &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is not a name", s), HTTPStatus: http.StatusUnprocessableEntity}
+}
+
 // command posts cmd to prefix + name + suffix.
 func (c *Client) command(ctx context.Context, prefix, name, suffix string, cmd Command) (*Result, error) {
 	path := prefix
 	if strings.HasSuffix(prefix, "/") {
 		if name == "" || name == "." || name == ".." {
-			return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is not a name", name), HTTPStatus: http.StatusUnprocessableEntity}
+			return nil, notAName(name)
 		}
 		path += url.PathEscape(name) + suffix
 	}

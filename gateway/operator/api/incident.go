@@ -2,6 +2,40 @@ package api
 
 import "time"
 
+// ClosingQuestions are the ids of the questions that are asked before an
+// incident is closed, in their order.
+var ClosingQuestions = []string{QuestionWindow, QuestionSampled, QuestionForbidden, QuestionUsers, QuestionPrimary, QuestionRunbook}
+
+// The ids of ClosingQuestions.
+const (
+	QuestionWindow    = "window"
+	QuestionSampled   = "sampled"
+	QuestionForbidden = "forbidden"
+	QuestionUsers     = "users"
+	QuestionPrimary   = "primary"
+	QuestionRunbook   = "runbook"
+)
+
+// The kinds of an IncidentEntry.
+const (
+	EntryEvent     = "event"
+	EntryNote      = "note"
+	EntryTick      = "tick"
+	EntryAnswer    = "answer"
+	EntryMilestone = "milestone"
+	EntryOpened    = "opened"
+	EntryClosed    = "closed"
+	EntryReopened  = "reopened"
+)
+
+// The names of a Layer.
+const (
+	LayerTechnical = "technical"
+	LayerWorkflow  = "workflow"
+	LayerSemantic  = "semantic"
+	LayerTask      = "task"
+)
+
 // Incidents answers GET /operator/v1/incidents, newest first.
 type Incidents struct {
 	Incidents []IncidentHead `json:"incidents"`
