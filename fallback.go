@@ -27,7 +27,7 @@ func fallbackFacts(ctx context.Context, gw sources.Embedded, s *api.State) text.
 // sample every period, judged as the console does.
 func factsOf(a sources.Answer[sources.Overview], addr string, period time.Duration, limit *api.Limit) text.Fallback {
 	f := text.Fallback{
-		Window: text.Age(sources.Window), Prometheus: addr, Series: text.SeriesUnknown,
+		Window: text.Age(sources.Window(period)), Prometheus: addr, Series: text.SeriesUnknown,
 		Ratio: text.Fact{State: sources.Unknown.String()}, Traffic: text.Fact{State: sources.Unknown.String()},
 	}
 	if limit != nil {

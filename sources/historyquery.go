@@ -31,10 +31,10 @@ type historyRates [2]map[int64]float64
 // upTo returns what is kept of the range from start to end, and from when on it
 // must be asked for. The last window is asked for again: its samples may have
 // been on their way.
-func (p *past) upTo(start, end time.Time) (kept historyRates, from time.Time) {
+func (p *past) upTo(start, end time.Time, window time.Duration) (kept historyRates, from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	from = p.end.Add(-Window)
+	from = p.end.Add(-window)
 	if p.end.IsZero() || p.end.After(end) || from.Before(start) {
 		return historyRates{}, start
 	}
@@ -76,7 +76,7 @@ func (p *past) keep(rates historyRates, end time.Time) {
 // History asks for the last hours of the whole fallback ratio: for all of them
 // once, and then for what is new.
 func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[History] {
-	ctx, cancel := context.WithTimeout(ctx, MetricsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	clock, err := p.begin(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 	// On whole minutes, so that the points of one answer are those of the next.
 	end := clock.At.Truncate(HistoryEvery)
 	start := end.Add(-HistoryRange)
-	kept, from := p.past.upTo(start, end)
+	kept, from := p.past.upTo(start, end, p.Window())
 	var (
 		fresh    historyRates
 		warnings [2][]string
@@ -112,7 +112,7 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 		p.past.keep(rates, end)
 	}
 	points := joinPoints(rates[0], rates[1], start, int(HistoryRange/HistoryEvery)+1)
-	h.Over = overSince(mergePoints(points, p.past.saw(start, clock.At)), limit, clock.At)
+	h.Over = overSince(mergePoints(points, p.past.saw(start, clock.At)), limit, clock.At, p.Window())
 	h.Spark = points[len(points)-int(SparkRange/HistoryEvery):]
 	return Answer[History]{Gen: gen, Clock: clock, Value: h}
 }

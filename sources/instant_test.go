@@ -22,7 +22,7 @@ type sample struct {
 // query asks m an instant query, as each question of an answer is asked.
 func query(ctx context.Context, m Metrics, gen uint64, promql string) Answer[instant] {
 	p := m.(*prom)
-	ctx, cancel := context.WithTimeout(ctx, MetricsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	clock, err := p.begin(ctx)
 	if err != nil {

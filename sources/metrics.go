@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	// Window is what every rate is taken over.
-	Window = 5 * time.Minute
 	// HistoryEvery is the distance of the points of a History, and how often it
 	// is worth asking for.
 	HistoryEvery = time.Minute
@@ -17,12 +15,13 @@ const (
 	HistoryRange = 6 * time.Hour
 	// SparkRange is how much of it Spark holds.
 	SparkRange = 30 * time.Minute
-	// MetricsTimeout is how long an answer of Prometheus is waited for.
+	// MetricsTimeout is how long an answer of Prometheus is waited for, where the
+	// gateway names no other time.
 	MetricsTimeout = 10 * time.Second
 )
 
 // Metrics is what the console asks of a Prometheus. It is safe for concurrent
-// use. Every question ends by itself after MetricsTimeout.
+// use. Every question ends by itself after the configured timeout.
 type Metrics interface {
 	// Overview asks for what the overview shows; gen is the question's, from
 	// Feed.Ask.
@@ -36,6 +35,9 @@ type Metrics interface {
 	// times as often, a sample is no older than one period and a third in good
 	// order.
 	Period() time.Duration
+	// Window is what every rate is taken over, by the rule of the function of that
+	// name.
+	Window() time.Duration
 }
 
 // Reading is a number with the reason for its state.

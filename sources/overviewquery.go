@@ -28,7 +28,7 @@ type question struct {
 
 // Overview asks for what the overview shows.
 func (p *prom) Overview(ctx context.Context, gen uint64) Answer[Overview] {
-	ctx, cancel := context.WithTimeout(ctx, MetricsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	clock, err := p.begin(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		}
 	}
 
-	var f ratioFacts
+	f := ratioFacts{Window: p.Window()}
 	var counts [2]*float64
 	var newest *float64
 	for _, n := range []struct {
@@ -112,9 +112,6 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		if q, ok := p.single(v, p95); ok {
 			v.FirstOutputP95Before = quantileBefore(q, n, at)
 		}
-	}
-	if 4*p.period > Window {
-		v.warn(fmt.Sprintf("samples are taken every %s: a window of %s holds fewer than four", p.period, windowText))
 	}
 	return v, nil
 }

@@ -1,26 +1,19 @@
 package sources
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	promapi "github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
 	"failback/gateway/operator/api"
 )
 
-const (
-	atOnce    = 4    // questions to Prometheus at the same time
-	longestGo = 4000 // bytes of a question that still goes as GET
-)
+// atOnce is how many questions go to Prometheus at the same time.
+const atOnce = 4
 
 // prom is a Metrics.
 type prom struct {
@@ -28,60 +21,27 @@ type prom struct {
 	api     promv1.API
 	queries queries
 	period  time.Duration
+	timeout time.Duration
 	past    past
 }
 
 func newMetrics(r *remote, s api.Source) *prom {
-	p := &prom{remote: r, queries: newQueries(s.Selector), period: period(s)}
-	address := "http://none" // of one that is off
-	if r.base != nil {
-		address = r.base.String()
+	p := &prom{remote: r, period: period(s), timeout: MetricsTimeout}
+	p.queries = newQueries(s.Selector, Window(p.period))
+	if s.TimeoutSeconds > 0 && !r.own {
+		p.timeout = time.Duration(s.TimeoutSeconds * float64(time.Second))
 	}
-	c, err := promapi.NewClient(promapi.Config{Address: address, RoundTripper: tripper{r}})
-	if err != nil { // base was parsed before
-		r.off = r.fail(RemoteSetup, err, oneLine(err.Error()))
-		c, _ = promapi.NewClient(promapi.Config{RoundTripper: tripper{r}})
+	method := s.Method
+	if r.own {
+		method = "" // nobody is between us
 	}
-	p.api = promv1.NewAPI(c)
+	p.api = promv1.NewAPI(&caller{remote: r, method: method, timeout: p.timeout})
 	return p
 }
 
 func (p *prom) Addr() string          { return p.addr() }
 func (p *prom) Period() time.Duration { return p.period }
-
-// tripper carries the client library's questions: bounded, checked, and by GET
-// where they fit, since a proxy may refuse a POST or lose its body.
-type tripper struct{ *remote }
-
-func (t tripper) RoundTrip(asked *http.Request) (*http.Response, error) {
-	req := asked.Clone(asked.Context())
-	if asked.Method == http.MethodPost && asked.Body != nil {
-		form, err := io.ReadAll(asked.Body)
-		_ = asked.Body.Close()
-		if err != nil {
-			return nil, err
-		}
-		if len(form) <= longestGo {
-			req.Method, req.Body, req.ContentLength, req.GetBody = http.MethodGet, nil, 0, nil
-			req.Header.Del("Content-Type")
-			req.URL.RawQuery = string(form)
-		} else {
-			req.Body = io.NopCloser(bytes.NewReader(form))
-		}
-	}
-	status, body, err := t.do(req)
-	if err != nil {
-		again := status == http.StatusForbidden || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
-		if req.Method != http.MethodPost || !again { // else the library asks once more, by GET
-			return nil, err
-		}
-	}
-	return &http.Response{
-		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)), Request: asked,
-	}, nil
-}
+func (p *prom) Window() time.Duration { return p.queries.window }
 
 // cause is the error of the client library as a *RemoteError.
 func (p *prom) cause(ctx context.Context, started time.Time, err error) error {
@@ -187,44 +147,6 @@ func (p *prom) begin(ctx context.Context) (Clock, error) {
 	c.At = v[0].Timestamp.Time().UTC()
 	return c, nil
 }
-
-// queries writes PromQL with the configured label matchers.
-type queries struct{ selector string }
-
-func newQueries(selector string) queries {
-	s := strings.TrimSpace(selector)
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
-	return queries{strings.Trim(s, " \t,")}
-}
-
-// series selects the series of a metric, with more matchers.
-func (q queries) series(metric string, more ...string) string {
-	if q.selector != "" {
-		more = append([]string{q.selector}, more...)
-	}
-	if len(more) == 0 {
-		return metric
-	}
-	return metric + "{" + strings.Join(more, ",") + "}"
-}
-
-// rate sums the rate of a metric, by a label unless that is empty. tail is put
-// behind the range.
-func (q queries) rate(by, metric, tail string, more ...string) string {
-	sum := "sum"
-	if by != "" {
-		sum += " by (" + by + ") "
-	}
-	return sum + "(rate(" + q.series(metric, more...) + "[" + windowText + "]" + tail + "))"
-}
-
-// ratio is the whole fallback ratio as the rules and the documents have it.
-func (q queries) ratio() string {
-	return "( " + q.rate("", fallbacksTotal, "") + " / (" + q.rate("", requestsTotal, "") + " > 0) ) or vector(0)"
-}
-
-// windowText is Window as PromQL and people write it.
-var windowText = model.Duration(Window).String()
 
 // The metrics that are asked for; see docs/metrics.md.
 const (

@@ -243,8 +243,18 @@ func TestOverviewRefusesAnotherShape(t *testing.T) {
 	}
 }
 
-func TestOverviewWindowTooShort(t *testing.T) {
+// A rate is taken over four samples at least, and everything says over what.
+func TestOverviewWindow(t *testing.T) {
+	for period, want := range map[time.Duration]time.Duration{
+		0: 5 * time.Minute, time.Second: 5 * time.Minute, 75 * time.Second: 5 * time.Minute, 76 * time.Second: 6 * time.Minute,
+		2 * time.Minute: 8 * time.Minute, time.Hour: 4 * time.Hour,
+	} {
+		if got := Window(period); got != want {
+			t.Errorf("samples every %s: a window of %s, want %s", period, got, want)
+		}
+	}
 	f := healthyProm()
+	f.results[`sum(rate(ai_model_requests_total`] = vector("", "", 0)
 	m, _, err := Connect(nil, api.Sources{
 		Prometheus: api.Source{URL: serve(t, f.ServeHTTP), Selector: `job="failback"`, EverySeconds: 120},
 		Loki:       api.Source{URL: "http://none"},
@@ -252,8 +262,14 @@ func TestOverviewWindowTooShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := m.Overview(t.Context(), 1).Value.Warnings; len(got) != 1 || got[0] != "samples are taken every 2m0s: a window of 5m holds fewer than four" {
-		t.Errorf("warnings %q", got)
+	a := m.Overview(t.Context(), 1)
+	if a.Err != nil || len(a.Value.Warnings) != 0 || a.Value.Ratio.Why != "no requests in 8m" || m.Window() != 8*time.Minute {
+		t.Errorf("window %s, %+v, %v", m.Window(), a.Value, a.Err)
+	}
+	for _, q := range f.asked {
+		if strings.Contains(q, "rate(") && !strings.Contains(q, "[8m]") {
+			t.Errorf("asked %s", q)
+		}
 	}
 }
 
@@ -332,7 +348,7 @@ func TestInstantQuery(t *testing.T) {
 // A question too long for a URL goes as POST, and as GET after all where that
 // is refused.
 func TestLongQuestions(t *testing.T) {
-	long := "x" + strings.Repeat(" ", longestGo)
+	long := "x" + strings.Repeat(" ", longestGet)
 	for _, status := range []int{403, 405, 501} {
 		var methods []string
 		f := healthyProm()

@@ -19,6 +19,8 @@ type ratioFacts struct {
 	RequestSeries, FallbackSeries float64
 	// Sampled is when the newest sample of requests was taken; zero: none is known.
 	Sampled time.Time
+	// Window is what the rates are taken over.
+	Window time.Duration
 }
 
 // reading is the ratio as it may be believed.
@@ -40,7 +42,7 @@ func (f ratioFacts) reading() Reading {
 	case !number(*f.Requests) || !number(*f.Fallbacks):
 		return is(StateUnknown, "the counters are no numbers")
 	case *f.Requests == 0:
-		return is(api.StateIdle, "no requests in "+windowText)
+		return is(api.StateIdle, "no requests in "+windowText(f.Window))
 	case f.Ratio == nil || !number(*f.Ratio):
 		return is(StateUnknown, "the ratio is no number")
 	}
@@ -77,7 +79,7 @@ func (f ratioFacts) rows(requests, fallbacks map[string]float64, requestsMetric 
 		case !number(of) || ok && !number(n):
 			r.State, r.Why = StateUnknown, "the counters are no numbers"
 		case of == 0:
-			r.State, r.Why = api.StateIdle, "no requests in "+windowText
+			r.State, r.Why = api.StateIdle, "no requests in "+windowText(f.Window)
 		default:
 			// A client that left before anybody answered is a fallback, but nobody's
 			// own request.
@@ -143,12 +145,13 @@ func number(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) && f >=
 
 // bridged is how far apart points over the limit may be within an unbroken time
 // over it: what a rate's window holds, and the distance of points.
-const bridged = Window + HistoryEvery
+func bridged(window time.Duration) time.Duration { return window + HistoryEvery }
 
 // overSince says since when the newest points, up to now, are over limit. No
 // time that holds a point without requests, or at or under the limit, is one
 // over it; one of which nothing is known is bridged.
-func overSince(points []Point, limit *float64, now time.Time) Over {
+func overSince(points []Point, limit *float64, now time.Time, window time.Duration) Over {
+	bridged := bridged(window)
 	known := make([]Point, 0, len(points))
 	for _, p := range points {
 		if p.State != api.StateNone {

@@ -28,20 +28,20 @@ func TestRatioReading(t *testing.T) {
 		want  string
 		value float64
 	}{
-		{"a value", ratioFacts{some(0.25), some(8), some(2), 40, 90, at}, api.StateValue, 0.25},
-		{"a real zero", ratioFacts{some(0), some(8), some(0), 40, 90, at}, api.StateValue, 0},
-		{"no traffic", ratioFacts{some(0), some(0), some(0), 40, 90, at}, api.StateIdle, 0},
-		{"nothing there: vector(0) is no zero", ratioFacts{some(0), nil, nil, 0, 0, time.Time{}}, api.StateNone, 0},
-		{"requests, but no series of fallbacks: vector(0) is no zero", ratioFacts{some(0), some(8), nil, 40, 0, at}, api.StateNone, 0},
-		{"standing requests, no series of fallbacks", ratioFacts{some(0), some(0), nil, 40, 0, at}, api.StateNone, 0},
-		{"fallbacks alone", ratioFacts{some(0), nil, some(2), 0, 90, time.Time{}}, api.StateNone, 0},
-		{"one sample", ratioFacts{some(0), nil, nil, 40, 90, at}, StateWaiting, 0},
-		{"fallbacks have one sample", ratioFacts{some(0), some(8), nil, 40, 90, at}, StateWaiting, 0},
-		{"target down, the window still holds samples", ratioFacts{some(0.25), some(8), some(2), 0, 0, at}, api.StateValue, 0.25},
-		{"target down for longer than the window", ratioFacts{some(0), nil, nil, 0, 0, at}, api.StateNone, 0},
-		{"0/0", ratioFacts{some(math.NaN()), some(8), some(2), 40, 90, at}, StateUnknown, 0},
-		{"no ratio at all", ratioFacts{nil, some(8), some(2), 40, 90, at}, StateUnknown, 0},
-		{"counters that are no numbers", ratioFacts{some(0), some(math.NaN()), some(2), 40, 90, at}, StateUnknown, 0},
+		{"a value", ratioFacts{some(0.25), some(8), some(2), 40, 90, at, MinWindow}, api.StateValue, 0.25},
+		{"a real zero", ratioFacts{some(0), some(8), some(0), 40, 90, at, MinWindow}, api.StateValue, 0},
+		{"no traffic", ratioFacts{some(0), some(0), some(0), 40, 90, at, MinWindow}, api.StateIdle, 0},
+		{"nothing there: vector(0) is no zero", ratioFacts{some(0), nil, nil, 0, 0, time.Time{}, MinWindow}, api.StateNone, 0},
+		{"requests, but no series of fallbacks: vector(0) is no zero", ratioFacts{some(0), some(8), nil, 40, 0, at, MinWindow}, api.StateNone, 0},
+		{"standing requests, no series of fallbacks", ratioFacts{some(0), some(0), nil, 40, 0, at, MinWindow}, api.StateNone, 0},
+		{"fallbacks alone", ratioFacts{some(0), nil, some(2), 0, 90, time.Time{}, MinWindow}, api.StateNone, 0},
+		{"one sample", ratioFacts{some(0), nil, nil, 40, 90, at, MinWindow}, StateWaiting, 0},
+		{"fallbacks have one sample", ratioFacts{some(0), some(8), nil, 40, 90, at, MinWindow}, StateWaiting, 0},
+		{"target down, the window still holds samples", ratioFacts{some(0.25), some(8), some(2), 0, 0, at, MinWindow}, api.StateValue, 0.25},
+		{"target down for longer than the window", ratioFacts{some(0), nil, nil, 0, 0, at, MinWindow}, api.StateNone, 0},
+		{"0/0", ratioFacts{some(math.NaN()), some(8), some(2), 40, 90, at, MinWindow}, StateUnknown, 0},
+		{"no ratio at all", ratioFacts{nil, some(8), some(2), 40, 90, at, MinWindow}, StateUnknown, 0},
+		{"counters that are no numbers", ratioFacts{some(0), some(math.NaN()), some(2), 40, 90, at, MinWindow}, StateUnknown, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestRatioReadingOverThePowerSet(t *testing.T) {
 				for _, requestSeries := range []float64{0, 3} {
 					for _, fallbackSeries := range []float64{0, 3} {
 						for _, sampled := range []time.Time{{}, at} {
-							f := ratioFacts{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled}
+							f := ratioFacts{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, MinWindow}
 							got := f.reading()
 							seen[got.State]++
 							name := fmt.Sprintf("ratio %s, requests %s in %g series, fallbacks %s in %g, sampled %t: %+v",
@@ -113,7 +113,7 @@ func TestRatioReadingOverThePowerSet(t *testing.T) {
 
 func TestRatioRows(t *testing.T) {
 	at := time.Date(2026, 11, 30, 4, 12, 0, 0, time.UTC)
-	f := ratioFacts{some(0.1), some(10), some(1), 9, 9, at}
+	f := ratioFacts{some(0.1), some(10), some(1), 9, 9, at, MinWindow}
 	got := f.rows(
 		map[string]float64{"b": 4, "a": 0, "zero": 5, "over": 1, "odd": math.NaN()},
 		map[string]float64{"b": 1, "a": 0, "over": 1.2, "gone": 3}, ownTotal)
@@ -232,7 +232,7 @@ func TestOverSince(t *testing.T) {
 				}
 				points = append(points, p)
 			}
-			got := overSince(points, some(0.02), start.Add(time.Duration(len(points)-1)*HistoryEvery))
+			got := overSince(points, some(0.02), start.Add(time.Duration(len(points)-1)*HistoryEvery), MinWindow)
 			want := Over{State: tt.want, Within: time.Duration(tt.within) * time.Minute, Blind: tt.blind}
 			if tt.want == OverSince || tt.want == OverLonger {
 				want.Since = start.Add(time.Duration(tt.since) * time.Minute)
@@ -240,7 +240,7 @@ func TestOverSince(t *testing.T) {
 			if got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			if got := overSince(points, nil, start); got != (Over{}) {
+			if got := overSince(points, nil, start, MinWindow); got != (Over{}) {
 				t.Errorf("without a limit: %+v", got)
 			}
 		})
@@ -258,7 +258,7 @@ func TestOverSinceWithWhatWasSeen(t *testing.T) {
 		points = append(points, at(time.Duration(i)*time.Minute, 0.03))
 	}
 	limit := some(0.02)
-	if got, want := overSince(points, limit, now), (Over{State: OverLonger, Since: start}); got != want {
+	if got, want := overSince(points, limit, now, MinWindow), (Over{State: OverLonger, Since: start}); got != want {
 		t.Errorf("by the points alone: %+v", got)
 	}
 	var p past
@@ -267,14 +267,14 @@ func TestOverSinceWithWhatWasSeen(t *testing.T) {
 	}
 	p.see(Reading{Number: api.Number{State: api.StateNone}}, now)
 	want := Over{State: OverSince, Since: start.Add(5*time.Minute + 25*time.Second), Within: 5 * time.Second}
-	if got := overSince(mergePoints(points, p.saw(start, now)), limit, now); got != want {
+	if got := overSince(mergePoints(points, p.saw(start, now)), limit, now, MinWindow); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if len(p.seen) != 3 {
 		t.Errorf("%d are kept", len(p.seen))
 	}
 	p.see(Reading{Number: api.Number{State: api.StateValue, Value: 0.01}}, start.Add(6*time.Minute+10*time.Second)) // a clock that went back
-	if got := overSince(mergePoints(points, p.saw(start, now)), limit, now); got != (Over{State: OverNot}) || len(p.seen) != 3 {
+	if got := overSince(mergePoints(points, p.saw(start, now)), limit, now, MinWindow); got != (Over{State: OverNot}) || len(p.seen) != 3 {
 		t.Errorf("under it now: %+v, %d kept", got, len(p.seen))
 	}
 }
@@ -300,16 +300,16 @@ func TestJoinPoints(t *testing.T) {
 func TestQueriesKeepTheSelector(t *testing.T) {
 	const want = `( sum(rate(ai_fallback_triggered_total{job="failback"}[5m])) / (sum(rate(ai_model_requests_total{job="failback"}[5m])) > 0) ) or vector(0)`
 	for _, selector := range []string{`job="failback"`, `{job="failback"}`, ` job="failback", `} {
-		if got := newQueries(selector).ratio(); got != want {
+		if got := newQueries(selector, MinWindow).ratio(); got != want {
 			t.Errorf("selector %s:\n got %s\nwant %s", selector, got, want)
 		}
 	}
 	for _, selector := range []string{"", "{}", " "} {
-		if got, want := newQueries(selector).ratio(), `( sum(rate(ai_fallback_triggered_total[5m])) / (sum(rate(ai_model_requests_total[5m])) > 0) ) or vector(0)`; got != want {
+		if got, want := newQueries(selector, MinWindow).ratio(), `( sum(rate(ai_fallback_triggered_total[5m])) / (sum(rate(ai_model_requests_total[5m])) > 0) ) or vector(0)`; got != want {
 			t.Errorf("selector %q: got %s", selector, got)
 		}
 	}
-	if got, want := newQueries(`job="x"`).rate("verdict", "m", before, `v="a"`), `sum by (verdict) (rate(m{job="x",v="a"}[5m] offset 1h))`; got != want {
+	if got, want := newQueries(`job="x"`, MinWindow).rate("verdict", "m", before, `v="a"`), `sum by (verdict) (rate(m{job="x",v="a"}[5m] offset 1h))`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

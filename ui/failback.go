@@ -417,7 +417,7 @@ func (m *model) ratioNotes(d *data, now time.Time, u *api.Upstream, w int) []row
 		return noted("FALLBACK", styled(dim, "spare: no request is its own"), w)
 	}
 	n, why := d.upstreamRatio(u.Name, now)
-	rows := noted("FALLBACK", m.ratioRow(n, why, " of its own requests left it, 5m"), w)
+	rows := noted("FALLBACK", m.ratioRow(n, why, " of its own requests left it, "+m.ratioWindow()), w)
 	for i, name := range u.PrimaryOf {
 		n, why := d.modelRatio(name, now)
 		label := ""
@@ -439,7 +439,7 @@ func (m *model) ratioEntries(d *data, now time.Time, u *api.Upstream, w int) []r
 		return []row{row{{" " + left(label, labelWidth, ""), dim}}.join(r).fit(w, m.gl.cut)}
 	}
 	n, why := d.upstreamRatio(u.Name, now)
-	rows := line("fallback", m.ratioRow(n, why, " of its own requests left it, 5m"))
+	rows := line("fallback", m.ratioRow(n, why, " of its own requests left it, "+m.ratioWindow()))
 	for i, name := range u.PrimaryOf {
 		n, why := d.modelRatio(name, now)
 		label := ""

@@ -93,7 +93,7 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 // ratioHeads is the ratio with its limit, in fewer and fewer words.
 func (m *model) ratioHeads(d *data, now time.Time, head row, own sources.Number) []row {
 	n, why := d.ratio(now)
-	r := append(head.clip(), m.num(n, over("5m"), normal))
+	r := append(head.clip(), m.num(n, over(m.ratioWindow()), normal))
 	if !asValue(n) {
 		// What the gateway itself counted is another number, over another time.
 		gateway := row{{"  (gateway's own, 1m: ", dim}, m.num(own, text.Percent, normal), {")", dim}}
@@ -257,4 +257,12 @@ func (d *data) part(of func(*sources.Overview) []sources.RatioRow, name string, 
 		return d.reading(sources.Reading{Number: api.Number{State: sources.StateUnknown, At: v.Sampled}}, now), "not answered"
 	}
 	return d.reading(sources.Reading{Number: api.Number{State: api.StateNone, At: v.Sampled}}, now), "no series of it"
+}
+
+// ratioWindow is what the rates in Prometheus's numbers are taken over.
+func (m *model) ratioWindow() string {
+	if m.ask.metrics == nil {
+		return text.Age(sources.MinWindow)
+	}
+	return text.Age(m.ask.metrics.Window())
 }

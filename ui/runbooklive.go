@@ -146,7 +146,7 @@ func (l *live) value(name string) {
 
 func (l *live) ratio(s *api.State) {
 	n, _ := l.d.ratio(l.now)
-	over := "of 5m"
+	over := "of " + l.m.ratioWindow()
 	if l.m.ask.metrics == nil && s != nil {
 		n, over = l.d.state.Number(s.Traffic.FallbackRatio, l.now), "of 1m"
 	}

@@ -18,6 +18,7 @@ type fakeNumbers struct {
 
 func (f *fakeNumbers) Addr() string          { return f.addr }
 func (f *fakeNumbers) Period() time.Duration { return 15 * time.Second }
+func (f *fakeNumbers) Window() time.Duration { return 5 * time.Minute }
 
 func (f *fakeNumbers) Overview(_ context.Context, gen uint64) sources.Answer[sources.Overview] {
 	return answered(gen, f.overview, f.err)
