@@ -17,6 +17,7 @@ type Gauges struct {
 	RetryBudget float64 // draws available
 	LogDropped  uint64  // lines since start
 	Jobs        []JobGauge
+	Budgets     []BudgetGauge
 }
 
 // BreakerGauge is one bucket.
@@ -53,6 +54,20 @@ type JobGauge struct {
 	LastSuccess time.Time // zero: never yet
 }
 
+// BudgetGauge is the error budget of one objective of a model.
+type BudgetGauge struct {
+	Model, Objective string
+	Target           float64
+	Spent            float64 // part of the budget; +Inf where a target of 1 is missed
+	By               []BudgetSpentGauge
+}
+
+// BudgetSpentGauge is a part of what a budget was spent on.
+type BudgetSpentGauge struct {
+	Provider, Reason string
+	Bad              uint64
+}
+
 var (
 	breakerStateDef = definition{"failback_breaker_state", "gauge", []string{"provider", "region", "capability", "state"},
 		"State of a bucket: exactly one of closed, open, half_open and ramping is 1, the others are 0."}
@@ -66,6 +81,12 @@ var (
 		"Effective weight of a candidate: the configured one times its recent success."}
 	retryBudgetDef = definition{"failback_retry_budget_available", "gauge", nil,
 		"Attempts after a first one that the retry budget, shared by all requests, still allows."}
+	objectiveDef = definition{"failback_slo_objective_ratio", "gauge", []string{"model", "objective"},
+		"Configured objective: the part of the requests that is to be good, from 0 to 1."}
+	spentDef = definition{"failback_slo_budget_spent_ratio", "gauge", []string{"model", "objective"},
+		"Part of the error budget that the objective's window has spent, over 1 when it is exceeded; of all gateways of the store together. 0 without requests; +Inf where an objective of 1 is missed."}
+	spentOnDef = definition{"failback_slo_budget_bad_requests", "gauge", []string{"model", "objective", "provider", "reason"},
+		"Bad requests in the objective's window, of all gateways of the store together, by who failed first, or none, and why. A pair without any has no series."}
 	jobDef = definition{"failback_job_last_success_timestamp_seconds", "gauge", []string{"job"},
 		"When a recurring job of the gateway last succeeded, in seconds since 1970; 0: never since the start."}
 	logDroppedDef = definition{"failback_log_lines_dropped_total", "counter", nil,
@@ -77,12 +98,13 @@ var definitions = []definition{
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
 	breakerStateDef, transitionsDef, breakerBlockedDef,
 	upstreamStateDef, healthDef, shareDef, stepsDef, ownDef, weightDef,
-	sloDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef,
+	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef,
 }
 
 // gaugeDefinitions are those that are asked for at every scrape.
 var gaugeDefinitions = []definition{
-	breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, retryBudgetDef, jobDef, logDroppedDef,
+	breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, objectiveDef, spentDef, spentOnDef,
+	retryBudgetDef, jobDef, logDroppedDef,
 }
 
 // gaugeCollector turns a Gauges into metrics at every scrape. Nothing is kept
@@ -136,6 +158,13 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, w := range g.Weights {
 		s.send(weightDef, w.Weight, w.Model, w.Provider, string(w.Capability))
+	}
+	for _, b := range g.Budgets {
+		s.send(objectiveDef, b.Target, b.Model, b.Objective)
+		s.send(spentDef, b.Spent, b.Model, b.Objective)
+		for _, by := range b.By {
+			s.send(spentOnDef, float64(by.Bad), b.Model, b.Objective, by.Provider, by.Reason)
+		}
 	}
 	s.send(retryBudgetDef, g.RetryBudget)
 	for _, j := range g.Jobs {

@@ -92,7 +92,7 @@ func testTopology() Topology {
 			{Name: "c", Region: "global", Dialect: decision.OpenAI, Capabilities: decision.SetOf(decision.Text, decision.Embeddings)},
 		},
 		Models: []TopologyModel{
-			{Name: "sonnet", Candidates: []TopologyCandidate{{Upstream: "a", Primary: true}, {Upstream: "b"}, {Upstream: "c", Primary: true}}},
+			{Name: "sonnet", FirstOutputUnder: 5 * time.Second, Candidates: []TopologyCandidate{{Upstream: "a", Primary: true}, {Upstream: "b"}, {Upstream: "c", Primary: true}}},
 			{Name: "embed", Candidates: []TopologyCandidate{{Upstream: "c", Primary: true}}},
 		},
 		Tasks:       []TopologyTask{{Name: "refund", Stays: true}, {Name: "summary"}},

@@ -22,6 +22,7 @@ type Metrics struct {
 	steps         *family[prometheus.Counter]
 	own           *family[prometheus.Counter]
 	slo           *family[prometheus.Counter]
+	inTime        *family[prometheus.Counter]
 	violations    *family[prometheus.Counter]
 	clientRetries *family[prometheus.Counter]
 
@@ -61,6 +62,8 @@ var (
 		"Requests of which provider is the primary, by who answered, or none. Those that the caller spoiled or left before anyone answered are not counted."}
 	sloDef = definition{"failback_slo_requests_total", "counter", []string{"model", "provider", "verdict", "reason"},
 		"Client requests by their verdict for availability: good, bad or excluded. provider is who answered, or none."}
+	inTimeDef = definition{"failback_slo_first_output_total", "counter", []string{"model", "verdict"},
+		"Streams of models with a first_output objective by their verdict for it: good, or bad where the client had no output within the limit."}
 	violationsDef = definition{"failback_policy_violations_total", "counter", []string{"task_type"},
 		"Requests that a candidate answered although policy did not allow it. Must stay 0."}
 	clientRetriesDef = definition{"failback_client_retries_total", "counter", nil,
@@ -82,6 +85,7 @@ func NewMetrics(reg prometheus.Registerer, gauges func() Gauges) *Metrics {
 		steps:         newCounters(reg, stepsDef),
 		own:           newCounters(reg, ownDef),
 		slo:           newCounters(reg, sloDef),
+		inTime:        newCounters(reg, inTimeDef),
 		violations:    newCounters(reg, violationsDef),
 		clientRetries: newCounters(reg, clientRetriesDef),
 	}
@@ -110,6 +114,7 @@ func (m *Metrics) Reset(t Topology) {
 	m.steps.reset(n.stepSeries(), n.keep(&m.steps.definition))
 	m.own.reset(n.ownSeries(), n.keep(&m.own.definition))
 	m.slo.reset(n.sloSeries(), n.keep(&m.slo.definition))
+	m.inTime.reset(n.inTimeSeries(), n.keep(&m.inTime.definition))
 	m.violations.reset(n.violationSeries(), n.keep(&m.violations.definition))
 	m.clientRetries.reset(map[labels]bool{{}: true}, n.keep(&m.clientRetries.definition))
 }
@@ -139,6 +144,11 @@ func (m *Metrics) Decision(d *decision.Decision) {
 	}
 	if v := VerdictOf(d.Status, d.Reason); v != Undecided {
 		m.slo.get(model, provider, string(v), reason).Inc()
+	}
+	if under := n.under[d.Model]; under > 0 {
+		if v := FirstOutputVerdictOf(d, under); v == Good || v == Bad {
+			m.inTime.get(model, string(v)).Inc()
+		}
 	}
 	if d.Violation {
 		m.violations.get(n.task(d.Task)).Inc()

@@ -32,6 +32,7 @@ func TestDecisionIsBookedOnWhoDidIt(t *testing.T) {
 		`ai_model_first_output_seconds_sum{model="sonnet",provider="b"}`:                                     1.3,
 		`failback_upstream_own_requests_total{answered_by="b",provider="a"}`:                                 1,
 		`failback_slo_requests_total{model="sonnet",provider="b",reason="server_error",verdict="good"}`:      1,
+		`failback_slo_first_output_total{model="sonnet",verdict="good"}`:                                     1,
 	}
 	if diff := cmp.Diff(want, changed(before, scraped(t, reg))); diff != "" {
 		t.Error(diff)
@@ -55,6 +56,7 @@ func TestDecisionWithoutAnswer(t *testing.T) {
 		`ai_workflow_duration_seconds_sum{outcome="unavailable",route="none"}`:                            3,
 		`failback_upstream_own_requests_total{answered_by="none",provider="a"}`:                           1,
 		`failback_slo_requests_total{model="sonnet",provider="none",reason="overloaded",verdict="bad"}`:   1,
+		`failback_slo_first_output_total{model="sonnet",verdict="bad"}`:                                   1,
 		`failback_policy_violations_total{task_type="summary"}`:                                           1,
 		`failback_client_retries_total{}`:                                                                 1,
 	}

@@ -194,6 +194,7 @@ func TestDefinitionsAreWhatIsRegistered(t *testing.T) {
 			Health:   []HealthGauge{{Provider: "a"}},
 			Weights:  []WeightGauge{{Provider: "a"}},
 			Jobs:     []JobGauge{{Job: "a"}},
+			Budgets:  []BudgetGauge{{Model: "m", Objective: "availability", By: []BudgetSpentGauge{{Provider: "a", Reason: "reset", Bad: 1}}}},
 		}
 	})
 	m.Reset(testTopology())

@@ -191,6 +191,15 @@ func (n *names) sloSeries() map[labels]bool {
 	return w
 }
 
+func (n *names) inTimeSeries() map[labels]bool {
+	w := map[labels]bool{}
+	for model := range n.under {
+		w[labels{model, string(Good)}] = true
+		w[labels{model, string(Bad)}] = true
+	}
+	return w
+}
+
 func (n *names) violationSeries() map[labels]bool {
 	w := map[labels]bool{}
 	for _, task := range n.tasks {

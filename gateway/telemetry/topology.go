@@ -3,6 +3,7 @@ package telemetry
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"failback/gateway/decision"
 )
@@ -41,6 +42,8 @@ type TopologyUpstream struct {
 type TopologyModel struct {
 	Name       string
 	Candidates []TopologyCandidate
+	// FirstOutputUnder is the limit of its first_output objective; 0: it has none.
+	FirstOutputUnder time.Duration
 }
 
 // TopologyCandidate is one candidate of a model. A model may name an upstream twice.
@@ -67,6 +70,7 @@ type names struct {
 	transitions map[Transition]bool
 	health      map[Transition]bool
 	shares      map[string]bool
+	under       map[string]time.Duration // limits of first output, by model
 }
 
 // candidate is an upstream that a model names, once.
@@ -81,12 +85,16 @@ func (t Topology) names() *names {
 		upstreams:   make(map[string]TopologyUpstream, len(t.Upstreams)),
 		models:      make(map[string][]candidate, len(t.Models)),
 		transitions: make(map[Transition]bool, len(t.Transitions)),
+		under:       map[string]time.Duration{},
 	}
 	for _, u := range t.Upstreams {
 		n.upstreams[u.Name] = u
 	}
 	for _, m := range t.Models {
 		n.models[m.Name] = n.candidates(m)
+		if m.FirstOutputUnder > 0 {
+			n.under[m.Name] = m.FirstOutputUnder
+		}
 	}
 	for _, task := range t.Tasks {
 		if !n.hasTask(task.Name) && task.Name != decision.TaskUnnamed && task.Name != decision.TaskOther {

@@ -1,6 +1,10 @@
 package telemetry
 
-import "failback/gateway/decision"
+import (
+	"time"
+
+	"failback/gateway/decision"
+)
 
 // Verdict is what a request's end means for availability.
 type Verdict string
@@ -31,6 +35,34 @@ func VerdictOf(status decision.Status, reason decision.Reason) Verdict {
 		return Undecided
 	}
 	return Bad
+}
+
+// FirstOutputVerdictOf judges d for an objective that gives the first output of
+// streams that long. What is not a stream is Excluded.
+//
+// A stream that failed without output is Bad: its client did not have output in
+// time, and if only those with output counted, an outage would make the ratio
+// better. A client that left before any output left because of the wait if that
+// was longer than the limit, so that is Bad, and Excluded if it was shorter. Once
+// there was output, when it came is all that counts, however the stream ended.
+// One that was answered well and had no output to give is judged by its end.
+func FirstOutputVerdictOf(d *decision.Decision, under time.Duration) Verdict {
+	if !d.Stream {
+		return Excluded
+	}
+	if d.HasFirstOutput {
+		if d.FirstOutput <= under {
+			return Good
+		}
+		return Bad
+	}
+	late := d.Duration > under
+	switch v := VerdictOf(d.Status, d.Reason); {
+	case v == Good && late, d.Status == decision.Cancelled && late:
+		return Bad
+	default:
+		return v
+	}
 }
 
 // ownRequest says whose own traffic d is and who answered it. A request that
