@@ -34,7 +34,7 @@ func Connect(gw Embedded, s api.Sources, env Env) (Metrics, Logs, error) {
 	prom, perr := newRemote("Prometheus", gw, s.Prometheus, "", env)
 	lokiAddr, _ := env("LOKI_ADDR")
 	loki, lerr := newRemote("Loki", gw, s.Loki, lokiAddr, env)
-	return newMetrics(prom, s.Prometheus), &logs{loki}, errors.Join(perr, lerr)
+	return newMetrics(prom, s.Prometheus), newLogs(loki, s.Loki), errors.Join(perr, lerr)
 }
 
 // newRemote returns the server at addr, else at the configured URL, else the

@@ -171,9 +171,6 @@ func (a *LogAnswer) readLines(result json.RawMessage, asked int) error {
 	limit := a.Query.Limit
 	a.CutOff = len(a.Rows) > limit || asked <= limit && len(a.Rows) == limit
 	if len(a.Rows) > limit {
-		if a.Rows[0].TS == a.Rows[limit].TS {
-			a.Warnings = warn(a.Warnings, fmt.Sprintf("more than %d lines at one moment: a greater limit shows the rest", limit))
-		}
 		a.Rows = a.Rows[:limit]
 	}
 	return nil

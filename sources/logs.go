@@ -11,12 +11,13 @@ const (
 	LogsTimeout = 30 * time.Second
 	// LogsLimit is the limit of a LogQuery that names none.
 	LogsLimit = 500
-	// MaxLogsLimit is the greatest limit that is asked for: Loki refuses more.
+	// MaxLogsLimit is how many lines are asked for at once: Loki refuses more.
 	MaxLogsLimit = 5000
 )
 
-// Logs is what the console asks of a Loki. It is safe for concurrent use. Every
-// question ends by itself after LogsTimeout.
+// Logs is what the console asks of a Loki. It is safe for concurrent use. Each
+// page of an answer is waited for as long as the configuration says, or
+// LogsTimeout.
 type Logs interface {
 	// Query asks q; gen is the question's, from Feed.Ask.
 	Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnswer]
@@ -30,8 +31,12 @@ type LogQuery struct {
 	// Start (inclusive) and End (exclusive); zero: an hour before End, and now.
 	Start, End time.Time
 	// Limit is how many lines are wanted at most, from the end that Forward says;
-	// 0: LogsLimit. More than MaxLogsLimit is MaxLogsLimit.
+	// 0: LogsLimit. More than MaxLogsLimit are asked for by pages, more than
+	// MaxLogLines is MaxLogLines.
 	Limit int
+	// From, if not nil, goes on where an answer to the same question stopped; it
+	// is that answer's More.
+	From *LogMark
 	// Forward wants the oldest lines first, else the newest.
 	Forward bool
 	// Step is the distance of points of a range query of numbers; 0: Loki's own.
@@ -64,8 +69,10 @@ type LogAnswer struct {
 	Rows []LogRow
 	// Series are those of a vector or scalar, one point each, or of a matrix.
 	Series []LogSeries
-	// CutOff says that there are more lines than Limit in the range.
+	// CutOff says that there are more lines than Limit in the range; More is where
+	// they go on, nil where that is not known.
 	CutOff bool
+	More   *LogMark
 	// SearchedBytes is how much was looked through; negative: not told.
 	SearchedBytes int64
 	// Unparsed counts the lines left out because they could not be parsed;

@@ -2,34 +2,108 @@ package sources
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
+	"sync/atomic"
 	"time"
+
+	"failback/gateway/operator/api"
 )
 
 // logs is a Logs.
-type logs struct{ *remote }
+type logs struct {
+	*remote
+	// timeout is how long one answer is waited for.
+	timeout time.Duration
+	// most is how many lines the server gives at once, as it said itself; 0: it
+	// did not.
+	most atomic.Int64
+}
+
+// newLogs returns the client of the Loki that s says.
+func newLogs(r *remote, s api.Source) *logs {
+	l := &logs{remote: r, timeout: LogsTimeout}
+	if s.TimeoutSeconds > 0 && !r.own {
+		l.timeout = time.Duration(s.TimeoutSeconds * float64(time.Second))
+	}
+	return l
+}
 
 func (l *logs) Addr() string { return l.addr() }
 
 // Query asks q.
 func (l *logs) Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnswer] {
-	ctx, cancel := context.WithTimeout(ctx, LogsTimeout)
-	defer cancel()
 	q = q.filled(time.Now()).capped()
 	if l.own {
 		q.Unparsed = "" // the gateway writes all of its lines itself
 	}
-	return answerLogs(ctx, gen, q, l.ask)
+	return answerLogs(ctx, gen, q, l.pages)
 }
 
-// ask asks one question, its defaults filled in.
+// pages asks one question, its defaults filled in.
+func (l *logs) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) {
+	most := MaxLogsLimit
+	if m := int(l.most.Load()); m > 0 {
+		most = min(m, most)
+	}
+	return askPages(ctx, q, most, l.ask)
+}
+
+// ask asks for one answer with q's limit, or with the server's own if that is
+// smaller.
 func (l *logs) ask(ctx context.Context, q LogQuery) (*LogAnswer, error) {
+	a, err := l.askOnce(ctx, q)
+	if m := mostLines(err); m > 0 && m < q.Limit {
+		l.most.Store(int64(m))
+		q.Limit = m
+		return l.askOnce(ctx, q)
+	}
+	return a, err
+}
+
+// tooMany is how a Loki refuses a limit.
+var tooMany = regexp.MustCompile(`max entries limit per query exceeded.*\(\d+ > (\d+)\)`)
+
+// mostLines is the greatest limit that a refusal names; 0: it names none.
+func mostLines(err error) int {
+	e, ok := errors.AsType[*RemoteError](err)
+	if !ok || e.Kind != RemoteQuery {
+		return 0
+	}
+	m := tooMany.FindStringSubmatch(e.Message)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1]) // too great a number is none
+	return n
+}
+
+func (l *logs) askOnce(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 	if l.off != nil {
 		return nil, l.off
 	}
-	path, v := q.wire()
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	req, err := l.request(ctx, q.path(), q.wire())
+	if err != nil {
+		return nil, err
+	}
+	_, body, err := l.do(req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := readLogAnswer(body, q, q.Limit)
+	if err != nil {
+		return nil, l.fail(RemoteShape, err, "the answer is not understood: "+oneLine(err.Error()))
+	}
+	return a, nil
+}
+
+// request is a question for a path behind the server's own.
+func (l *logs) request(ctx context.Context, path string, v url.Values) (*http.Request, error) {
 	u := *l.base
 	u.Path += path
 	u.RawQuery = v.Encode()
@@ -38,15 +112,7 @@ func (l *logs) ask(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 		return nil, l.fail(RemoteSetup, err, "the question cannot be written as a URL")
 	}
 	req.Header.Set("User-Agent", "failback")
-	_, body, err := l.do(req)
-	if err != nil {
-		return nil, err
-	}
-	a, err := readLogAnswer(body, q, q.askedLimit())
-	if err != nil {
-		return nil, l.fail(RemoteShape, err, "the answer is not understood: "+oneLine(err.Error()))
-	}
-	return a, nil
+	return req, nil
 }
 
 // filled is q with its defaults; now is the End of one that names none.
@@ -63,19 +129,23 @@ func (q LogQuery) filled(now time.Time) LogQuery {
 	return q
 }
 
-// capped is q with no greater limit than a Loki takes.
+// capped is q with no greater limit than is asked for.
 func (q LogQuery) capped() LogQuery {
-	q.Limit = min(q.Limit, MaxLogsLimit)
+	q.Limit = min(q.Limit, MaxLogLines)
 	return q
 }
 
-// askedLimit is the limit that a Loki is asked with: a line more than wanted,
-// where that is allowed, tells "the first 500" from "500".
-func (q LogQuery) askedLimit() int { return min(q.Limit+1, MaxLogsLimit) }
+// path is where q is asked.
+func (q LogQuery) path() string {
+	if q.Instant {
+		return "/loki/api/v1/query"
+	}
+	return "/loki/api/v1/query_range"
+}
 
-// wire is the path and the parameters of q.
-func (q LogQuery) wire() (path string, v url.Values) {
-	v = url.Values{"query": {q.Query}, "limit": {strconv.Itoa(q.askedLimit())}}
+// wire is the parameters of q.
+func (q LogQuery) wire() url.Values {
+	v := url.Values{"query": {q.Query}, "limit": {strconv.Itoa(q.Limit)}}
 	direction := "backward"
 	if q.Forward {
 		direction = "forward"
@@ -83,12 +153,12 @@ func (q LogQuery) wire() (path string, v url.Values) {
 	v.Set("direction", direction)
 	if q.Instant {
 		v.Set("time", strconv.FormatInt(q.End.UnixNano(), 10))
-		return "/loki/api/v1/query", v
+		return v
 	}
 	v.Set("start", strconv.FormatInt(q.Start.UnixNano(), 10))
 	v.Set("end", strconv.FormatInt(q.End.UnixNano(), 10))
 	if q.Step > 0 {
 		v.Set("step", strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64))
 	}
-	return "/loki/api/v1/query_range", v
+	return v
 }

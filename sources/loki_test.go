@@ -130,9 +130,10 @@ func TestCutOff(t *testing.T) {
 		{"exactly as many", many(16, rising), 16, 16, false, false},
 		{"more", many(17, rising), 16, 16, true, false},
 		{"a server without limits", many(40, rising), 16, 16, true, false},
-		{"more than a page at one moment", many(31, same), 30, 30, true, true},
+		{"more than wanted at one moment", many(31, same), 30, 30, true, false},
+		{"more than a page at one moment", many(MaxLogsLimit, same), MaxLogsLimit, MaxLogsLimit, true, true},
 		{"as many as Loki ever gives", many(MaxLogsLimit, rising), MaxLogsLimit, MaxLogsLimit, true, false},
-		{"more than Loki ever gives is asked for", many(10, rising), 2 * MaxLogsLimit, 10, false, false},
+		{"more than Loki gives at once is asked for", many(10, rising), 2 * MaxLogsLimit, 10, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
