@@ -95,6 +95,8 @@ type Gateway struct {
 	storage   traffic.Storage // instead of shares, where there is no store; nil: memory
 	evidence  *evidenceStore
 	overrides *overrides
+	peers     *peers       // nil: the store is this gateway's own
+	audit     *storedAudit // nil without a store
 
 	faults       *health.Detector
 	prober       *probe.Prober

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -42,12 +43,12 @@ func (g *Gateway) openStore(ctx context.Context, cfg *config.Config) error {
 	if g.overrides, err = newOverrides(s); err != nil {
 		return err
 	}
-	audit, err := newStoredAudit(s)
-	if err != nil {
+	if g.audit, err = newStoredAudit(s); err != nil {
 		return err
 	}
-	g.operator.KeepAuditIn(audit)
-	return nil
+	g.operator.KeepAuditIn(g.audit)
+	host, _ := os.Hostname()
+	return g.openPeers(s, cfg, host)
 }
 
 // shareStore is where the share table is kept.
@@ -75,6 +76,11 @@ func (g *Gateway) startStore() {
 	})
 	g.run(g.followOverrides)
 	g.run(g.keepEvidence)
+	if g.peers != nil {
+		g.run(g.peers.run)
+		g.run(g.peers.follow)
+		g.run(g.followAudit)
+	}
 }
 
 // storeState tells when writing begins and ends to fail.

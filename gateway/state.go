@@ -82,6 +82,7 @@ func (c *control) State(api.You) api.State {
 	unnamed.UserSees = s.cfg.DefaultTask.UserSees
 	state.Tasks = append(state.Tasks, unnamed, v.task(s.other))
 	v.fillCare(&state)
+	state.Gateways, state.Sessions = g.peers.list(v.now)
 	return state
 }
 
@@ -305,7 +306,7 @@ func topology(s *setup) telemetry.Topology {
 		})
 	}
 	for _, name := range s.modelNames {
-		model := telemetry.TopologyModel{Name: name}
+		model := telemetry.TopologyModel{Name: name, FirstOutputUnder: firstOutputUnder(s.cfg, name)}
 		for _, d := range dialects {
 			l := s.plan.Models[name].Lineup(d)
 			if l == nil {

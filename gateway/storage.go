@@ -237,6 +237,8 @@ func newer(a, b traffic.Record) bool {
 type storedAudit struct {
 	stream *store.Stream[api.AuditEntry]
 	kind   store.Kind
+	// told is the sequence of the last entry that news told of; only news uses it.
+	told uint64
 }
 
 var _ operator.AuditStore = (*storedAudit)(nil)
@@ -247,6 +249,30 @@ func newStoredAudit(s *store.Store) (*storedAudit, error) {
 		return nil, err
 	}
 	return &storedAudit{stream: st, kind: s.Status().Kind}, nil
+}
+
+// news returns what was appended since the last call, by any gateway, oldest
+// first and not more than auditBatch entries; the first call begins with a few
+// that were there before. What cannot be read is left out.
+func (a *storedAudit) news(ctx context.Context) ([]api.AuditEntry, error) {
+	if a.told == 0 {
+		b, err := a.stream.Bounds(ctx)
+		if err != nil || b.Last == 0 {
+			return nil, err
+		}
+		a.told = b.Last - min(b.Last, auditAgain)
+	}
+	items, err := a.stream.Read(ctx, a.told, auditBatch)
+	var entries []api.AuditEntry
+	for _, item := range items {
+		entries = append(entries, item.Value)
+		a.told = item.Sequence
+	}
+	if bad := unreadableAt(err); bad != 0 {
+		a.told = bad
+		return entries, nil
+	}
+	return entries, err
 }
 
 // Recent returns the newest entries. In the place of one that cannot be read

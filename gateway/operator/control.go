@@ -14,8 +14,9 @@ import (
 // its code; LastWrite of a stale_revision is filled in if nil. Any other error
 // is answered as failed, with its text.
 type Control interface {
-	// State describes the gateway. The server fills in APIVersion, You,
-	// Sessions, LastWrite, Audit, and At if zero.
+	// State describes the gateway, Sessions those of other gateways alone. The
+	// server fills in APIVersion, You, its own Sessions, LastWrite, Audit, and At
+	// if zero.
 	State(who api.You) api.State
 	// SetShare: exactly one of c.Share (0 to 100), c.Undo and c.Action, which is
 	// api.ActionPlan or api.ActionManual, is set. Override comes with a Reason.

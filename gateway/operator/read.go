@@ -27,7 +27,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, id identity) {
 	now := time.Now()
 	st.APIVersion = api.Version
 	st.You = id.you()
-	st.Sessions = s.sessions.list(r.Header.Get(api.SessionHeader), id.name, now)
+	st.Sessions = gathered(s.sessions.list(r.Header.Get(api.SessionHeader), id.name, now), st.Sessions)
 	st.Audit = s.audit.stat()
 	if st.LastWrite == nil {
 		st.LastWrite = s.writes.newest("")

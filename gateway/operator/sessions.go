@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +68,18 @@ func (s *sessions) list(id, name string, now time.Time) []api.Session {
 			return c
 		}
 		return strings.Compare(a.Name, b.Name)
+	})
+	return l
+}
+
+// Sessions are the consoles that asked this gateway lately, oldest first.
+func (s *Server) Sessions() []api.Session { return s.sessions.list("", "", time.Now()) }
+
+// gathered are own sessions and those of other gateways, oldest first.
+func gathered(own, others []api.Session) []api.Session {
+	l := append(own, others...)
+	slices.SortStableFunc(l, func(a, b api.Session) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name))
 	})
 	return l
 }

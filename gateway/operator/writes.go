@@ -26,6 +26,11 @@ func (w *writes) load(oldestFirst []api.AuditEntry, line func(decision.Event) ap
 	}
 }
 
+// Heard takes in entries of a shared audit, oldest first, so that what was done
+// at other gateways counts as the last write here, too. Entries of this gateway
+// may be among them.
+func (s *Server) Heard(entries []api.AuditEntry) { s.writes.load(entries, s.o.EventLine) }
+
 // add notes e; later calls hold later commands. What is done about an incident
 // changes no traffic and is no write in this sense.
 func (w *writes) add(action, target string, e api.Event) {

@@ -1,0 +1,255 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"failback/gateway/config"
+	"failback/gateway/operator/api"
+	"failback/gateway/store"
+)
+
+const (
+	// peerEvery is how often a gateway of a shared store says that it is there.
+	peerEvery = 10 * time.Second
+	// peerSilent is after how many periods without a word one does not answer.
+	peerSilent = 3
+	// peerKept is how long one that went without a word is remembered.
+	peerKept = 10 * time.Minute
+	// peerAway bounds taking leave of the others.
+	peerAway = 2 * time.Second
+	// auditEvery is how often the audit is read for what operators did at other
+	// gateways, auditBatch how much of it at once. The last auditAgain entries of
+	// before the start are read too: they may have come while it started.
+	auditAgain = 16
+	auditEvery = 2 * time.Second
+	auditBatch = 256
+)
+
+// peerRecord is what a gateway says of itself to those that share its store.
+type peerRecord struct {
+	Instance string        `json:"instance"`
+	Boot     string        `json:"boot"` // differs with every start
+	Version  string        `json:"version"`
+	Since    time.Time     `json:"since"`
+	Now      time.Time     `json:"now"` // its clock when it wrote this
+	Sessions []api.Session `json:"sessions,omitempty"`
+}
+
+// peers knows the gateways of a shared store. How long one has been silent is
+// measured here, from when its record last changed, and counts only while this
+// gateway hears its own record come back: without the store nobody is known to
+// be silent. The clocks of two hosts are never compared. Safe for concurrent
+// use.
+type peers struct {
+	bucket   *store.Bucket[peerRecord]
+	key      string
+	self     peerRecord // without Now and Sessions
+	every    time.Duration
+	sessions func() []api.Session
+	alarm    func(string)
+
+	// mu guards everything that follows.
+	mu       sync.Mutex
+	known    map[string]*peer // by key, without this gateway
+	anchored bool             // its own record has come back
+}
+
+// peer is another gateway, as it was last heard of.
+type peer struct {
+	record peerRecord
+	seen   time.Time // when its record last changed
+	missed int       // how often this gateway's own record came back since
+	// found says that the record was there already when this gateway began to
+	// look, written at that time of the store.
+	found   bool
+	written time.Time
+	// ahead is by how much this gateway's clock is ahead of its clock.
+	ahead time.Duration
+}
+
+// newPeers opens the list. dir is the gateway's data directory: another gateway
+// of the same name has another one, or is on another host.
+func newPeers(s *store.Store, every time.Duration, self peerRecord, host, dir string) (*peers, error) {
+	b, err := store.NewBucket[peerRecord](s, store.BucketOptions{Name: "gateways", TTL: max(peerKept/peerEvery*every, time.Second)})
+	if err != nil {
+		return nil, err
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	place := sha256.Sum256([]byte(host + "\x00" + dir))
+	self.Boot = rand.Text()
+	return &peers{
+		bucket: b, key: self.Instance + "/" + hex.EncodeToString(place[:6]), self: self, every: every,
+		sessions: func() []api.Session { return nil }, alarm: func(string) {},
+		known: map[string]*peer{},
+	}, nil
+}
+
+// run says over and over that this gateway is there, and takes leave when ctx
+// ends. That the store cannot be written is its own status, and said there.
+func (p *peers) run(ctx context.Context) error {
+	tick := time.NewTicker(p.every)
+	defer tick.Stop()
+	for {
+		r := p.self
+		r.Now, r.Sessions = time.Now(), p.sessions()
+		_, _ = p.bucket.Put(ctx, p.key, r)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			away, done := context.WithTimeout(context.WithoutCancel(ctx), peerAway)
+			defer done()
+			_ = p.bucket.Delete(away, p.key)
+			return nil
+		}
+	}
+}
+
+// follow listens to the others until ctx ends.
+func (p *peers) follow(ctx context.Context) error {
+	ready := false
+	err := p.bucket.Watch(ctx, func(c store.Change[peerRecord]) {
+		if c.Ready {
+			ready = true
+			return
+		}
+		p.heard(c, !ready, time.Now())
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// heard takes in a change; found says that it was there before anybody looked.
+func (p *peers) heard(c store.Change[peerRecord], found bool, now time.Time) {
+	if c.Err != nil {
+		p.alarm(fmt.Sprintf("gateways of the store: %s: %v", c.Key, c.Err))
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case c.Key == p.key && c.Deleted:
+	case c.Key == p.key && c.Value.Boot == p.self.Boot:
+		p.echo(c.Written, now)
+	case c.Key == p.key:
+		// Before the first echo it is this gateway's own, of its last run.
+		if p.anchored {
+			p.alarm(fmt.Sprintf("another gateway of the store is called %q, too: give each its own --instance", p.self.Instance))
+		}
+	case c.Deleted:
+		delete(p.known, c.Key)
+	default:
+		k := p.known[c.Key]
+		if k == nil || k.record.Boot != c.Value.Boot {
+			k = &peer{}
+			p.known[c.Key] = k
+		}
+		// What it takes to arrive is no change of a clock.
+		if ahead := now.Sub(c.Value.Now); k.seen.IsZero() || k.found || (ahead-k.ahead).Abs() > time.Second {
+			k.ahead = ahead
+		}
+		k.record, k.seen, k.missed, k.found, k.written = c.Value, now, 0, found, c.Written
+	}
+}
+
+// echo takes in that this gateway's own record came back, written at that time
+// of the store. It requires mu.
+func (p *peers) echo(written, now time.Time) {
+	for _, k := range p.known {
+		k.missed++
+		if k.found {
+			// Both times are the store's.
+			silent := max(written.Sub(k.written), 0)
+			k.seen, k.ahead = k.seen.Add(-silent), k.ahead-silent
+			k.missed, k.found = int(silent/p.every), false
+		}
+	}
+	p.anchored = true
+}
+
+// answers reports whether k is not known to be silent.
+func (p *peers) answers(k *peer, now time.Time) bool {
+	return k.missed < peerSilent || now.Sub(k.seen) < peerSilent*p.every
+}
+
+// list returns the gateways of the store, this one among them, and the consoles
+// of the others that answer. Of nil there are none.
+func (p *peers) list(now time.Time) (gateways []api.Peer, sessions []api.Session) {
+	if p == nil {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gateways = append(gateways, api.Peer{
+		Instance: p.self.Instance, Version: p.self.Version, Since: p.self.Since, LastSeen: now, Answers: true, You: true,
+	})
+	for _, k := range p.known {
+		answers := p.answers(k, now)
+		gateways = append(gateways, api.Peer{
+			Instance: k.record.Instance, Version: k.record.Version, Since: k.record.Since, LastSeen: k.seen, Answers: answers,
+		})
+		if !answers {
+			continue
+		}
+		for _, s := range k.record.Sessions {
+			s.You, s.Instance = false, k.record.Instance
+			s.Since, s.LastSeen = s.Since.Add(k.ahead), s.LastSeen.Add(k.ahead)
+			if !s.Writes.IsZero() {
+				s.Writes = s.Writes.Add(k.ahead)
+			}
+			sessions = append(sessions, s)
+		}
+	}
+	slices.SortFunc(gateways, func(a, b api.Peer) int {
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), a.Since.Compare(b.Since))
+	})
+	slices.SortFunc(sessions, func(a, b api.Session) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Instance, b.Instance))
+	})
+	return gateways, sessions
+}
+
+// openPeers makes the list of gateways, if the store is shared.
+func (g *Gateway) openPeers(s *store.Store, cfg *config.Config, host string) error {
+	if s.Status().Kind != store.NATS {
+		return nil
+	}
+	p, err := newPeers(s, peerEvery, peerRecord{Instance: g.instance, Version: g.o.Version, Since: g.started}, host, cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	p.sessions, p.alarm = g.operator.Sessions, g.alarm
+	g.peers = p
+	return nil
+}
+
+// followAudit takes in what operators do at the other gateways of the store,
+// until ctx ends.
+func (g *Gateway) followAudit(ctx context.Context) error {
+	tick := time.NewTicker(auditEvery)
+	defer tick.Stop()
+	for {
+		entries, err := g.audit.news(ctx)
+		g.operator.Heard(entries)
+		if err == nil && len(entries) == auditBatch {
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
