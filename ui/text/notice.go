@@ -44,6 +44,11 @@ func Notices(s *api.State, now time.Time) []Notice {
 	if t := s.Store.Error; t != "" {
 		add(false, "STORE", "writes fail"+forHow(s.Store.Since, now)+": "+t+"; a raise is refused, a lowering is in force here and UNSYNCED")
 	}
+	for i := range s.Gateways {
+		if g := &s.Gateways[i]; !g.Answers {
+			add(false, "SILENT", "gateway "+g.Instance+" of this store has said nothing for "+Age(now.Sub(g.LastSeen))+": it ended without stopping, or does not reach the store")
+		}
+	}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		if u.Credential != "" {

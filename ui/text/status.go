@@ -147,6 +147,9 @@ func ownWork(s *api.State, now time.Time) string {
 		store += ", writes fail: " + s.Store.Error
 	}
 	line("store", store)
+	if len(s.Gateways) > 0 {
+		line("gateways", peers(s.Gateways, now))
+	}
 	late := 0
 	for i := range s.Jobs {
 		if s.Jobs[i].Late {
@@ -173,6 +176,22 @@ func ownWork(s *api.State, now time.Time) string {
 	line("notify", heard(s.Notify.Configured, "webhook", s.Notify.LastOK, now))
 	line("ping", heard(s.Ping.Configured, "configured", s.Ping.LastOK, now))
 	return b.String()
+}
+
+// peers names the gateways of a store, and says which of them are silent.
+func peers(gs []api.Peer, now time.Time) string {
+	names := make([]string, len(gs))
+	for i := range gs {
+		g := &gs[i]
+		names[i] = g.Instance
+		switch {
+		case g.You:
+			names[i] += " (this one)"
+		case !g.Answers:
+			names[i] += " SILENT for " + Age(now.Sub(g.LastSeen))
+		}
+	}
+	return strconv.Itoa(len(gs)) + ": " + strings.Join(names, ", ")
 }
 
 // heard says whether anybody is told, and when that was confirmed last.
