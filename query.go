@@ -109,8 +109,8 @@ func (q *queryFlags) plan(limited bool) (queryPlan, error) {
 	switch {
 	case limited && p.limit < 1:
 		return p, usagef("--limit: %d lines make no answer", p.limit)
-	case q.file == "" && p.limit > sources.MaxLogsLimit:
-		return p, usagef("--limit: a Loki gives at most %d lines at once; a shorter range gives the rest", sources.MaxLogsLimit)
+	case q.file == "" && p.limit > sources.MaxLogLines:
+		return p, usagef("--limit: at most %d lines are asked of a server; a shorter range gives the rest", sources.MaxLogLines)
 	}
 	switch q.direction {
 	case "":

@@ -165,7 +165,7 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 		{[]string{"affected", "--end", "1795996500000"}, 2, "", []string{"--end", "neither Unix seconds nor nanoseconds"}},
 		{[]string{"affected", "--step", "never"}, 2, "", []string{"--step"}},
 		{[]string{"affected", "--limit", "0"}, 2, "", []string{"--limit"}},
-		{[]string{"affected", "--limit", "5001"}, 2, "", []string{"at most 5000"}},
+		{[]string{"affected", "--limit", "100001"}, 2, "", []string{"at most 100000"}},
 		{[]string{"affected", "--direction", "up"}, 2, "", []string{"--direction"}},
 		{[]string{"affected", "--file", decisions, "--start", "2026-11-30T05:00:00Z", "--end", "2026-11-30T04:00:00Z"}, 2, "", []string{"ends (2026-11-30T04:00:00Z) before it begins"}},
 	} {
