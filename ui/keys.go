@@ -22,13 +22,16 @@ const (
 	logs
 	logLine // one opened
 	runbook
+	faultMap // upstreams × fault domains
+	queue    // what waits, and who it waits for
+	money
 	ownlog
 	help
 	screens
 )
 
 func (s screen) String() string {
-	return [...]string{"overview", "detail", "changes", "change", "decisions", "decision", "failback", "logs", "log line", "runbook", "own log", "keys"}[s]
+	return [...]string{"overview", "detail", "changes", "change", "decisions", "decision", "failback", "logs", "log line", "runbook", "map", "queue", "money", "own log", "keys"}[s]
 }
 
 // on is a set of screens.
@@ -88,7 +91,7 @@ func init() {
 }
 
 func keyTable() []binding {
-	return slices.Concat(rowKeys(), stateKeys(), failbackKeys(), logKeys(), runbookKeys(), screenKeys())
+	return slices.Concat(rowKeys(), stateKeys(), failbackKeys(), logKeys(), runbookKeys(), placeKeys(), screenKeys())
 }
 
 // rowKeys move in a screen and open what is there, and change traffic.

@@ -49,6 +49,12 @@ func (m *model) title() row {
 		return m.failbackTitle()
 	case logLine:
 		return row{{" LOG LINE", accent}}
+	case faultMap:
+		return m.mapTitle()
+	case queue:
+		return m.queueTitle()
+	case money:
+		return m.moneyTitle()
 	case ownlog:
 		r := row{{" THE CONSOLE'S OWN LOG", accent}}
 		if m.o.DataDir != "" {
@@ -75,6 +81,12 @@ func (m *model) body() []row {
 		return m.failbackBody(w)
 	case logLine:
 		return m.logLineBody(w)
+	case faultMap:
+		return m.mapBody(w)
+	case queue:
+		return m.queueBody(w)
+	case money:
+		return m.moneyBody(w)
 	case help:
 		return m.helpBody(w)
 	case ownlog:

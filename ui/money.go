@@ -1,0 +1,87 @@
+package ui
+
+import (
+	"strconv"
+	"time"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/ui/text"
+)
+
+func (m *model) moneyTitle() row {
+	return m.placeTitle("MONEY", "error budgets, and what answers cost")
+}
+
+// moneyBody is the error budget of each objective with what it was spent on, and
+// what is known of costs.
+func (m *model) moneyBody(w int) []row {
+	if rows, yes := m.unanswered(); yes {
+		return rows
+	}
+	d, _ := m.d()
+	s := d.state.Value()
+	rows := append(m.stale(w), styled(accent, " ERROR BUDGETS"))
+	n := len(rows)
+	for i := range s.Models {
+		for j := range s.Models[i].Budgets {
+			rows = append(rows, m.budgetRows(&s.Models[i], &s.Models[i].Budgets[j], w)...)
+		}
+	}
+	if len(rows) == n {
+		rows = append(rows, indented(3, "no model has an objective: models.NAME.slo in the configuration gives it one, and this says how much of it is spent, by whom and for what", w, dim)...)
+	}
+	rows = append(rows, nil, styled(accent, " SPEND AND RESERVATIONS"))
+	return append(rows, indented(3, "nothing is recorded: this gateway keeps no ledger. Prices of upstreams and budgets of keys are what would fill this: spend, reservations, and what a fallback costs more than its primary", w, dim)...)
+}
+
+// budgetRows are one error budget.
+func (m *model) budgetRows(model *api.Model, b *api.Budget, w int) []row {
+	d, now := m.d()
+	out := m.th.outside
+	spent := d.state.Number(b.Spent, now)
+	st := good
+	switch {
+	case spent.Value >= 1:
+		st = bad
+	case spent.Value >= 0.5:
+		st = warn
+	}
+	if spent.State == sources.Value && spent.Dim && st == good {
+		st = dim
+	}
+	target := text.RatioPercent(b.Target)
+	if b.UnderSeconds > 0 {
+		target += " under " + text.Seconds(b.UnderSeconds)
+	}
+	window := text.Age(time.Duration(b.WindowSeconds * float64(time.Second)))
+	covered := text.Age(time.Duration(b.CoveredSeconds * float64(time.Second)))
+	head := row{{" " + out(model.Name), strong}, {"  " + out(b.Objective) + " " + target + " over " + window + "  ", normal}}
+	head = head.add(normal, "spent ").join(row{m.num(spent, text.Percent, st)})
+	rows := []row{head}
+	add := func(label string, r row) {
+		rows = append(rows, append(row{{"   " + left(label, 14, ""), dim}}, r...))
+	}
+	burn := func(n api.Number) span {
+		v := d.state.Number(n, now)
+		st := normal
+		if v.Value > 1 {
+			st = warn
+		}
+		return m.num(v, func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) + "x" }, st)
+	}
+	add("burns", row{burn(b.BurnFast), {" in the last hour, ", normal}, burn(b.BurnSlow), {" in the last 6h", normal}})
+	add("requests", plain(text.Count(b.Good)+" good, "+text.Count(b.Bad)+" bad, in "+covered+" that were served"))
+	for i, by := range b.By {
+		if i == 5 {
+			add("", styled(dim, "and "+strconv.Itoa(len(b.By)-i)+" more"))
+			break
+		}
+		label := ""
+		if i == 0 {
+			label = "spent on"
+		}
+		add(label, plain(left(out(by.Provider), 24, m.gl.cut)+" "+left(out(by.Reason), 20, m.gl.cut)+" "+text.Count(by.Bad)))
+	}
+	return append(rows, nil)
+}
