@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // expr is a query or a part of one; immutable once parsed.
@@ -30,6 +32,14 @@ func (e *logExpr) String() string {
 		b.WriteString(s.String())
 	}
 	return b.String()
+}
+
+// kind is what Loki calls the expression in its errors.
+func (e *logExpr) kind() string {
+	if len(e.stages) == 0 {
+		return "MatchersExpr"
+	}
+	return "PipelineExpr"
 }
 
 // unwrapExpr takes the value of samples from a label.
@@ -91,7 +101,7 @@ func (e *rangeAgg) String() string {
 		b.WriteByte(' ')
 		b.WriteString(e.unwrap.String())
 	}
-	b.WriteString(" [" + formatDuration(e.rng) + "]")
+	b.WriteString(" [" + model.Duration(e.rng).String() + "]")
 	if e.offset != 0 {
 		b.WriteString(" offset " + formatDuration(e.offset))
 	}

@@ -4,14 +4,16 @@ import "fmt"
 
 // ParseError says what is wrong with a query's text.
 type ParseError struct {
-	Line, Column int    // from 1, in characters; 0: the query as a whole
+	// Line and Column are from 1, in characters. Both are 0 for the query as a
+	// whole; Line alone is where Loki does not know it, see token.
+	Line, Column int
 	Message      string // as Loki words it
 	Unsupported  bool   // it is LogQL, but outside the subset
 }
 
 // Error returns the text Loki answers with.
 func (e *ParseError) Error() string {
-	if e.Line == 0 {
+	if e.Line == 0 && e.Column == 0 {
 		return "parse error : " + e.Message
 	}
 	return fmt.Sprintf("parse error at line %d, col %d: %s", e.Line, e.Column, e.Message)

@@ -4,7 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
+
+	"github.com/prometheus/common/model"
 )
 
 // kind is what a token is. Keywords and punctuation are their own text, as error
@@ -23,7 +25,8 @@ const (
 	tokBad      kind = "" // text is the message
 )
 
-// token is one word of a query.
+// token is one word of a query. Of what is more than a name, a string, a number
+// or a single sign Loki knows the column but not the line: there it is 0.
 type token struct {
 	kind      kind
 	text      string // of a string: its value
@@ -33,7 +36,7 @@ type token struct {
 	size      uint64
 }
 
-// keywords are never names.
+// keywords are never names. Like functions they are the same in any case.
 var keywords = map[string]bool{
 	"by": true, "without": true, "bool": true, "on": true, "ignoring": true,
 	"group_left": true, "group_right": true, "offset": true,
@@ -69,10 +72,13 @@ func lex(src string) []token {
 	}
 	for i := range out {
 		t := &out[i]
-		if t.kind == tokIdent && functions[t.text] && i+1 < len(out) {
+		if t.kind != tokIdent || i+1 == len(out) {
+			continue
+		}
+		if name := strings.ToLower(t.text); functions[name] {
 			switch out[i+1].kind {
 			case "(", "by", "without":
-				t.kind = kind(t.text)
+				t.kind = kind(name)
 			}
 		}
 	}
@@ -106,6 +112,16 @@ func isNameStart(c byte) bool {
 
 func isNameByte(c byte) bool { return isNameStart(c) || isDigit(c) }
 
+// nameLength is how many bytes at the start of s are a name; 0: none.
+func nameLength(s string) int {
+	for i, r := range s {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return i
+		}
+	}
+	return len(s)
+}
+
 // operators, longest first.
 var operators = []string{
 	"|=", "|~", "|>", "!=", "!~", "!>", "=~", "==", ">=", "<=",
@@ -114,13 +130,21 @@ var operators = []string{
 
 func (l *lexer) next() token {
 	for l.pos < len(l.src) {
-		c := l.src[l.pos]
-		if c == '#' {
-			end := strings.IndexByte(l.src[l.pos:], '\n')
+		c, rest := l.src[l.pos], l.src[l.pos:]
+		if c == '#' || strings.HasPrefix(rest, "//") {
+			end := strings.IndexByte(rest, '\n')
 			if end < 0 {
-				end = len(l.src) - l.pos
+				end = len(rest)
 			}
 			l.advance(end)
+			continue
+		}
+		if strings.HasPrefix(rest, "/*") {
+			end := strings.Index(rest[2:], "*/")
+			if end < 0 {
+				return token{kind: tokBad, text: "comment not terminated", line: l.line, col: l.col}
+			}
+			l.advance(end + 4)
 			continue
 		}
 		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
@@ -139,14 +163,11 @@ func (l *lexer) next() token {
 		return t
 	}
 	switch c := rest[0]; {
-	case isNameStart(c):
-		n := 1
-		for n < len(rest) && isNameByte(rest[n]) {
-			n++
-		}
+	case nameLength(rest) > 0:
+		n := nameLength(rest)
 		t.text, t.kind = rest[:n], tokIdent
-		if keywords[t.text] {
-			t.kind = kind(t.text)
+		if word := strings.ToLower(t.text); keywords[word] {
+			t.kind = kind(word)
 		}
 		l.advance(n)
 		return t
@@ -165,7 +186,7 @@ func (l *lexer) next() token {
 		}
 		s, err := strconv.Unquote(rest[:n+1])
 		if err != nil {
-			return bad("invalid string literal: an escape is not known")
+			return bad("invalid char escape")
 		}
 		t.kind, t.text = tokString, s
 		l.advance(n + 1)
@@ -179,16 +200,16 @@ func (l *lexer) next() token {
 		l.advance(n + 2)
 		return t
 	case c == '[':
+		t.line = 0
 		n := strings.IndexByte(rest, ']')
 		if n < 0 {
 			return bad("missing closing ']' in duration")
 		}
-		text := strings.TrimSpace(rest[1:n])
-		d, ok := parseDuration(text)
-		if !ok {
-			return bad("not a valid duration string: " + strconv.Quote(text))
+		d, err := model.ParseDuration(rest[1:n])
+		if err != nil {
+			return bad(err.Error())
 		}
-		t.kind, t.text, t.dur = tokRange, rest[:n+1], d
+		t.kind, t.text, t.dur = tokRange, rest[:n+1], time.Duration(d)
 		l.advance(n + 1)
 		return t
 	case strings.HasPrefix(rest, "--") && len(rest) > 2 && isNameStart(rest[2]):
@@ -196,19 +217,21 @@ func (l *lexer) next() token {
 		for n < len(rest) && (isNameByte(rest[n]) || rest[n] == '-') {
 			n++
 		}
-		t.kind, t.text = tokFlag, rest[:n]
+		t.kind, t.text, t.line = tokFlag, rest[:n], 0
 		l.advance(n)
 		return t
 	}
 	for _, op := range operators {
 		if strings.HasPrefix(rest, op) {
 			t.kind, t.text = kind(op), op
+			if len(op) > 1 {
+				t.line = 0
+			}
 			l.advance(len(op))
 			return t
 		}
 	}
-	r, _ := utf8.DecodeRuneInString(rest)
-	return bad("syntax error: unexpected character " + strconv.QuoteRune(r))
+	return bad("syntax error: unexpected " + string(tokIdent)) // which Loki takes a stray sign for
 }
 
 // number reads a number, a duration or a size.
@@ -235,9 +258,9 @@ func (l *lexer) number(t token, rest string) token {
 	if f, err := strconv.ParseFloat(t.text, 64); err == nil && !strings.ContainsAny(t.text, "xX_") {
 		t.kind, t.num = tokNumber, f
 	} else if d, ok := parseDuration(t.text); ok {
-		t.kind, t.dur = tokDuration, d
+		t.kind, t.dur, t.line = tokDuration, d, 0
 	} else if b, err := parseBytes(t.text); err == nil {
-		t.kind, t.size = tokBytes, b
+		t.kind, t.size, t.line = tokBytes, b, 0
 	} else {
 		t.kind, t.text = tokBad, "syntax error: "+strconv.Quote(t.text)+" is no number, duration or size"
 		return t

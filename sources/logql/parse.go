@@ -72,6 +72,9 @@ func Parse(query string) (q *Query, err error) {
 	if p.cur().kind != tokEnd {
 		p.unexpected()
 	}
+	if p.meaning != nil {
+		return nil, p.meaning
+	}
 	return &Query{e: e}, nil
 }
 
@@ -82,6 +85,10 @@ type parser struct {
 	depth int
 
 	ranges, patterns, calls int // so far
+
+	// meaning is the first thing that is wrong although it is written correctly:
+	// it counts if all the rest is.
+	meaning *ParseError
 }
 
 // What a query may hold, beside its length.
@@ -162,6 +169,13 @@ func (p *parser) fail(format string, args ...any) {
 	panic(&ParseError{Message: fmt.Sprintf(format, args...)})
 }
 
+// wrong notes an error of meaning, of the query as a whole.
+func (p *parser) wrong(format string, args ...any) {
+	if p.meaning == nil {
+		p.meaning = &ParseError{Message: fmt.Sprintf(format, args...)}
+	}
+}
+
 func (p *parser) failAt(t *token, msg string) {
 	panic(&ParseError{Line: t.line, Column: t.col, Message: msg})
 }
@@ -212,9 +226,6 @@ func (p *parser) expr(least int) expr {
 		if prec == 0 || prec < least {
 			return l
 		}
-		if _, ok := l.(*logExpr); ok {
-			p.unexpected()
-		}
 		p.next()
 		b := &binExpr{op: string(op.kind), l: l}
 		b.bool = p.accept("bool")
@@ -229,25 +240,27 @@ func (p *parser) expr(least int) expr {
 		if op.kind == "^" {
 			right = prec
 		}
-		at := p.cur()
 		b.r = p.expr(right)
-		if _, ok := b.r.(*logExpr); ok {
-			p.failAt(at, "syntax error: unexpected {")
-		}
 		l = p.combine(b)
 	}
 }
 
 // combine checks a binary expression and works out literals.
 func (p *parser) combine(b *binExpr) expr {
+	for i, side := range []expr{b.l, b.r} {
+		if log, ok := side.(*logExpr); ok {
+			p.wrong("unexpected type for %s leg of binary operation (%s): *syntax.%s", []string{"left", "right"}[i], b.op, log.kind())
+			return b
+		}
+	}
 	l, lok := b.l.(*literal)
 	r, rok := b.r.(*literal)
 	if isLogical(b.op) {
 		if lok {
-			p.fail("unexpected literal for left leg of logical/set binary operation (%s): %f", b.op, l.v)
+			p.wrong("unexpected literal for left leg of logical/set binary operation (%s): %f", b.op, l.v)
 		}
 		if rok {
-			p.fail("unexpected literal for right leg of logical/set binary operation (%s): %f", b.op, r.v)
+			p.wrong("unexpected literal for right leg of logical/set binary operation (%s): %f", b.op, r.v)
 		}
 		b.bool = false
 	}
@@ -286,7 +299,7 @@ func (p *parser) operand() expr {
 	case "vector":
 		p.next()
 		p.expect("(")
-		v := p.number()
+		v := p.expect(tokNumber).num
 		p.expect(")")
 		return &vectorLit{v}
 	}
@@ -318,17 +331,24 @@ func (p *parser) number() float64 {
 func (p *parser) names() []string {
 	p.expect("(")
 	var names []string
-	for p.cur().kind != ")" {
+	if p.accept(")") {
+		return names
+	}
+	if p.cur().kind != tokIdent {
+		p.unexpected(tokIdent, ")")
+	}
+	for {
 		names = append(names, p.expect(tokIdent).text)
-		if !p.accept(",") {
-			break
-		}
-		if p.cur().kind == ")" {
-			p.unexpected(tokIdent)
+		switch p.cur().kind {
+		case ",":
+			p.next()
+		case ")":
+			p.next()
+			return names
+		default:
+			p.unexpected(",", ")")
 		}
 	}
-	p.expect(")")
-	return names
 }
 
 // grouping reads by (a) or without (a), nil if there is none.
@@ -347,33 +367,34 @@ func (p *parser) vectorAgg() expr {
 	e.grouping = p.grouping()
 	p.expect("(")
 	takes := e.op == "topk" || e.op == "bottomk"
-	if p.cur().kind == tokNumber && p.peek() == "," {
+	given := p.cur().kind == tokNumber && p.peek() == ","
+	if given {
 		n := p.next()
 		p.next()
-		if !takes {
-			p.fail("unsupported parameter for operation %s(%s,", e.op, n.text)
-		}
 		v, err := strconv.Atoi(n.text)
-		if err != nil {
-			p.fail("invalid parameter %s(%s,", e.op, n.text)
-		}
-		if v <= 0 {
-			p.fail("invalid parameter (must be greater than 0) %s(%s", e.op, n.text)
+		switch {
+		case !takes:
+			p.wrong("unsupported parameter for operation %s(%s,", e.op, n.text)
+		case err != nil:
+			p.wrong("invalid parameter %s(%s,", e.op, n.text)
+		case v <= 0:
+			p.wrong("invalid parameter (must be greater than 0) %s(%s", e.op, n.text)
 		}
 		e.param = v
-	} else if takes {
-		if k := p.cur().kind; k == "+" || k == "-" {
-			p.unexpected()
-		}
-		p.fail("parameter required for operation %s", e.op)
 	}
 	at := p.cur()
 	e.inner = p.expr(1)
 	switch e.inner.(type) {
 	case *logExpr:
-		p.failAt(at, "syntax error: unexpected "+string(at.kind))
+		p.unexpected()
 	case *literal:
 		p.unsupported(at, e.op+" of a number")
+	}
+	if takes && !given {
+		p.wrong("parameter required for operation %s", e.op)
+	}
+	if p.cur().kind != ")" {
+		p.unexpected()
 	}
 	p.expect(")")
 	if g := p.cur(); g.kind == "by" || g.kind == "without" {
@@ -392,28 +413,35 @@ func (p *parser) rangeAgg() expr {
 	}
 	e := &rangeAgg{op: string(t.kind)}
 	p.expect("(")
-	takes := e.op == "quantile_over_time"
-	if k := p.cur().kind; k == tokNumber || k == "-" || k == "+" {
-		text := p.cur().text
-		e.param = p.number()
+	takes, given := e.op == "quantile_over_time", false
+	switch t := p.cur(); t.kind {
+	case tokNumber:
+		given, e.param = true, p.next().num
 		p.expect(",")
-		if !takes {
-			p.fail("parameter %s not supported for operation %s", text, e.op)
+		if k := p.cur().kind; k != "{" && k != "(" {
+			p.unexpected("{", "(")
 		}
-	} else if takes {
-		p.fail("parameter required for operation %s", e.op)
+		if !takes {
+			p.wrong("parameter %s not supported for operation %s", t.text, e.op)
+		}
+	case "{", "(":
+	default:
+		p.unexpected(tokNumber, "{", "(")
 	}
 	p.logRange(e)
 	p.expect(")")
 	e.grouping = p.grouping()
+	if takes && !given {
+		p.wrong("parameter required for operation %s", e.op)
+	}
 	if e.grouping != nil && !grouped[e.op] {
-		p.fail("grouping not allowed for %s aggregation", e.op)
+		p.wrong("grouping not allowed for %s aggregation", e.op)
 	}
 	if e.unwrap != nil && !withUnwrap[e.op] {
-		p.fail("invalid aggregation %s with unwrap", e.op)
+		p.wrong("invalid aggregation %s with unwrap", e.op)
 	}
 	if e.unwrap == nil && !withoutUnwrap[e.op] {
-		p.fail("invalid aggregation %s without unwrap", e.op)
+		p.wrong("invalid aggregation %s without unwrap", e.op)
 	}
 	return e
 }
@@ -435,6 +463,9 @@ func (p *parser) logRange(e *rangeAgg) {
 		p.rangeOf(e, &ranged)
 	}
 	if !ranged {
+		if e.unwrap != nil && len(e.unwrap.post) == 0 {
+			p.unexpected(tokRange, "|")
+		}
 		p.unexpected()
 	}
 }
@@ -457,7 +488,7 @@ func (p *parser) logRangeIn(e *rangeAgg, ranged *bool) {
 
 func (p *parser) selector(e *rangeAgg) {
 	if p.cur().kind != "{" {
-		p.unexpected()
+		p.unexpected("{", "(")
 	}
 	e.log = &logExpr{matchers: p.matchers()}
 }
@@ -499,7 +530,8 @@ func (p *parser) matchers() []Matcher {
 	var ms []Matcher
 	if p.cur().kind == "}" {
 		p.next()
-		p.fail(noMatcher)
+		p.wrong(noMatcher)
+		return nil
 	}
 	for {
 		if p.cur().kind != tokIdent {
@@ -511,7 +543,7 @@ func (p *parser) matchers() []Matcher {
 		name := p.next().text
 		op, ok := matchOp(p.cur().kind)
 		if !ok {
-			p.unexpected("=", "!=", "=~", "!~")
+			p.unexpected("=", "=~", "!~", "!=")
 		}
 		p.next()
 		v := p.expect(tokString)
@@ -529,7 +561,7 @@ func (p *parser) matchers() []Matcher {
 		}
 	}
 	if !slices.ContainsFunc(ms, func(m Matcher) bool { return !m.Matches("") }) {
-		p.fail(noMatcher)
+		p.wrong(noMatcher)
 	}
 	return ms
 }
@@ -623,10 +655,14 @@ func (p *parser) lineFilter() stage {
 	var texts []string
 	at := p.cur()
 	for {
-		if t := p.cur(); t.kind == "ip" {
+		switch t := p.cur(); t.kind {
+		case tokString:
+			texts = append(texts, p.next().text)
+		case "ip":
 			p.unsupported(t, "ip()")
+		default:
+			p.unexpected(tokString, "ip")
 		}
-		texts = append(texts, p.expect(tokString).text)
 		if !p.accept("or") {
 			break
 		}
@@ -652,7 +688,10 @@ func (p *parser) unwrapOf() *unwrapExpr {
 		p.expect(")")
 		return u
 	}
-	return &unwrapExpr{label: p.expect(tokIdent).text}
+	if t.kind != tokIdent {
+		p.unexpected(tokIdent, "BYTES_CONV", "DURATION_CONV", "DURATION_SECONDS_CONV")
+	}
+	return &unwrapExpr{label: p.next().text}
 }
 
 func (p *parser) json() stage {
@@ -721,10 +760,10 @@ func (p *parser) labelFormat() stage {
 		name := p.expect(tokIdent)
 		f := labelFormat{name: name.text}
 		if slices.ContainsFunc(s.formats, func(o labelFormat) bool { return o.name == f.name }) {
-			p.fail("multiple label name '%s' not allowed in a single format operation", f.name)
+			p.wrong("multiple label name '%s' not allowed in a single format operation", f.name)
 		}
 		if f.name == errorLabel {
-			p.fail("%s cannot be formatted", errorLabel)
+			p.wrong("%s cannot be formatted", errorLabel)
 		}
 		p.expect("=")
 		switch v := p.cur(); v.kind {
@@ -734,7 +773,7 @@ func (p *parser) labelFormat() stage {
 			f.text = p.next().text
 			f.t = p.template(v, "label", "invalid template for label '"+f.name+"': ")
 		default:
-			p.unexpected(tokString, tokIdent)
+			p.unexpected(tokIdent, tokString)
 		}
 		s.formats = append(s.formats, f)
 		if !p.accept(",") {
@@ -792,7 +831,10 @@ func (p *parser) labelFilter(least int) labelFilter {
 }
 
 func (p *parser) labelPredicate() labelFilter {
-	name := p.expect(tokIdent).text
+	if p.cur().kind != tokIdent {
+		p.unexpected(tokIdent, "(")
+	}
+	name := p.next().text
 	op := p.next()
 	v := p.cur()
 	if v.kind == "ip" {

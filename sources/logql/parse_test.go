@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 		{`rate({a="b"}[5m])`, `rate({a="b"} [5m])`},
 		{`rate({a="b"}[5m] | json)`, `rate({a="b"} | json [5m])`},
 		{`rate(({a="b"} | json)[1h30m] offset 5m)`, `rate({a="b"} | json [1h30m] offset 5m)`},
-		{`rate({a="b"}[1d] offset -5m)`, `rate({a="b"} [24h] offset -5m)`},
+		{`rate({a="b"}[1d] offset -5m)`, `rate({a="b"} [1d] offset -5m)`},
 		{`sum(rate({a="b"}[5m])) by (c)`, `sum by (c) (rate({a="b"} [5m]))`},
 		{`sum by () (rate({a="b"}[5m]))`, ``},
 		{`topk(3, rate({a="b"}[5m])) without (c, d)`, `topk without (c, d) (3, rate({a="b"} [5m]))`},
@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		{`1 + 2 * 3 ^ 2 ^ 0`, `7`},
 		{`1 > 2`, `0`},
 		{`-1`, `-1`},
-		{`vector(-1)`, `vector(-1)`},
+		{`vector(.5)`, `vector(0.5)`},
 		{`0 / 0`, `(0 / 0)`},
 		{`1e308 * 10`, `(1e308 * 10)`},
 		{`vector(1) > bool 2 or vector(3) and on (a) vector(4)`, `((vector(1) > bool 2) or (vector(3) and on (a) vector(4)))`},
@@ -71,23 +71,24 @@ func TestParseErrors(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{``, `parse error at line 1, col 1: syntax error: unexpected $end`},
 		{`{a="b"`, `parse error at line 1, col 7: syntax error: unexpected $end, expecting } or ,`},
-		{"{a=\"b\"}\n  |= x", `parse error at line 2, col 6: syntax error: unexpected IDENTIFIER, expecting STRING`},
-		{`{a}`, `parse error at line 1, col 3: syntax error: unexpected }, expecting = or != or =~ or !~`},
+		{"{a=\"b\"}\n  |= x", `parse error at line 2, col 6: syntax error: unexpected IDENTIFIER, expecting STRING or ip`},
+		{`{a}`, `parse error at line 1, col 3: syntax error: unexpected }, expecting = or =~ or !~ or !=`},
 		{`{a=b}`, `parse error at line 1, col 4: syntax error: unexpected IDENTIFIER, expecting STRING`},
 		{`{a="b"} |~ "("`, `parse error at line 1, col 12: error parsing regexp: missing closing ): ` + "`(`"},
 		{`{a=~"("}`, `parse error at line 1, col 5: error parsing regexp: missing closing ): ` + "`(`"},
-		{`{a="b"} | json | x ~ 5`, `parse error at line 1, col 20: syntax error: unexpected character '~'`},
+		{`{a="b"} | json | x ~ 5`, `parse error at line 1, col 20: syntax error: unexpected IDENTIFIER`},
 		{`{a="b"} | json | x =~ 5`, `parse error at line 1, col 23: syntax error: unexpected NUMBER, expecting STRING`},
 		{`{a="b"} | json | by="x"`, `parse error at line 1, col 18: syntax error: unexpected by`},
 		{`{a="b"} | unwrap x`, `parse error at line 1, col 11: syntax error: unexpected unwrap`},
 		{`{a="模"} )`, `parse error at line 1, col 9: syntax error: unexpected )`}, // columns are characters
 		{`rate({a="b"})`, `parse error at line 1, col 13: syntax error: unexpected )`},
-		{`rate({a="b"}[5x])`, `parse error at line 1, col 13: not a valid duration string: "5x"`},
-		{`rate({a="b"}[5m)`, `parse error at line 1, col 13: missing closing ']' in duration`},
+		{`rate({a="b"}[5x])`, `parse error at line 0, col 13: unknown unit "x" in duration "5x"`},
+		{`rate({a="b"}[5m)`, `parse error at line 0, col 13: missing closing ']' in duration`},
 		{`{a="b} `, `parse error at line 1, col 4: literal not terminated`},
-		{`sum({a="b"})`, `parse error at line 1, col 5: syntax error: unexpected {`},
-		{`{a="b"} + 1`, `parse error at line 1, col 9: syntax error: unexpected +`},
-		{`1 + {a="b"}`, `parse error at line 1, col 5: syntax error: unexpected {`},
+		{`sum({a="b"})`, `parse error at line 1, col 12: syntax error: unexpected )`},
+		{`{a="b"} + 1`, `parse error : unexpected type for left leg of binary operation (+): *syntax.MatchersExpr`},
+		{`1 + {a="b"} | json`, `parse error : unexpected type for right leg of binary operation (+): *syntax.PipelineExpr`},
+		{`{a="b"} or {c="d"}`, `parse error : unexpected type for left leg of binary operation (or): *syntax.MatchersExpr`},
 		{`sum_over_time({a="b"}[5m])`, `parse error : invalid aggregation sum_over_time without unwrap`},
 		{`count_over_time({a="b"} | unwrap x [5m])`, `parse error : invalid aggregation count_over_time with unwrap`},
 		{`sum_over_time({a="b"} | unwrap x [5m]) by (c)`, `parse error : grouping not allowed for sum_over_time aggregation`},
@@ -112,6 +113,100 @@ func TestParseErrors(t *testing.T) {
 		}
 		if pe, ok := errors.AsType[*ParseError](err); !ok || pe.Unsupported {
 			t.Errorf("%s: %#v, want a ParseError that is not a refusal", tt.in, err)
+		}
+	}
+}
+
+// TestPositions: what is written wrongly is told with Loki's words and column;
+// the line is 0 where Loki has lost it.
+func TestPositions(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`.`, `line 1, col 1: syntax error: unexpected .`},
+		{`{.a="x"}`, `line 1, col 2: syntax error: unexpected ., expecting IDENTIFIER or }`},
+		{`{a="x", .b="y"}`, `line 1, col 9: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`{a.b="x"}`, `line 1, col 3: syntax error: unexpected ., expecting = or =~ or !~ or !=`},
+		{`{a="x" .}`, `line 1, col 8: syntax error: unexpected ., expecting } or ,`},
+		{`{a=="x"}`, `line 0, col 3: syntax error: unexpected ==, expecting = or =~ or !~ or !=`},
+		{`{a="x"[5m]}`, `line 0, col 7: syntax error: unexpected RANGE, expecting } or ,`},
+		{`{a="x"} |= .`, `line 1, col 12: syntax error: unexpected ., expecting STRING or ip`},
+		{`{a="x"} |= "y" or .`, `line 1, col 19: syntax error: unexpected ., expecting STRING or ip`},
+		{`{a="x"} |~`, `line 1, col 11: syntax error: unexpected $end, expecting STRING or ip`},
+		{"{a=\"x\"} |= \"a\"\n  |= |= \"b\"", `line 0, col 6: syntax error: unexpected |=, expecting STRING or ip`},
+		{`{a="x"} "foo"`, `line 1, col 9: syntax error: unexpected STRING`},
+		{`{a="x"} |`, `line 1, col 10: syntax error: unexpected $end`},
+		{`{a="x"} | .`, `line 1, col 11: syntax error: unexpected .`},
+		{`{a="x"} | b .`, `line 1, col 13: syntax error: unexpected .`},
+		{`{a="x"} | b > .c`, `line 1, col 15: syntax error: unexpected .`},
+		{`{a="x"} | (.b="c")`, `line 1, col 12: syntax error: unexpected ., expecting IDENTIFIER or (`},
+		{`{a="x"} | b="y" and .c="d"`, `line 1, col 21: syntax error: unexpected ., expecting IDENTIFIER or (`},
+		{`{a="x"} | b="y" or .c="d"`, `line 1, col 20: syntax error: unexpected ., expecting IDENTIFIER or (`},
+		{`{a="x"} | b="y", .c="d"`, `line 1, col 18: syntax error: unexpected ., expecting IDENTIFIER or (`},
+		{`{a="x"} | b="y" c.d="e"`, `line 1, col 18: syntax error: unexpected .`},
+		{`{a="x"} | b > 5s .`, `line 1, col 18: syntax error: unexpected .`},
+		{`{a="x"} | json a, .b`, `line 1, col 19: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`{a="x"} | json a=.b`, `line 1, col 18: syntax error: unexpected ., expecting STRING`},
+		{`{a="x"} | json a.b`, `line 1, col 17: syntax error: unexpected .`},
+		{`{a="x"} | logfmt --strict .a`, `line 1, col 27: syntax error: unexpected .`},
+		{`{a="x"} | line_format .`, `line 1, col 23: syntax error: unexpected ., expecting STRING`},
+		{`{a="x"} | label_format .a=b`, `line 1, col 24: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`{a="x"} | label_format a.b=c`, `line 1, col 25: syntax error: unexpected ., expecting =`},
+		{`{a="x"} | label_format a=.b`, `line 1, col 26: syntax error: unexpected ., expecting IDENTIFIER or STRING`},
+		{`{a="x"} | label_format a=b, .c=d`, `line 1, col 29: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`{a="x"} | drop .a`, `line 1, col 16: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`{a="x"} | keep a, .b`, `line 1, col 19: syntax error: unexpected ., expecting IDENTIFIER`},
+		{"{a=\"x\"}\n|   a.b=\"x\"", `line 2, col 6: syntax error: unexpected .`},
+		{`sum(.)`, `line 1, col 5: syntax error: unexpected .`},
+		{`topk(.)`, `line 1, col 6: syntax error: unexpected .`},
+		{`topk(5, .)`, `line 1, col 9: syntax error: unexpected .`},
+		{`rate(.)`, `line 1, col 6: syntax error: unexpected ., expecting NUMBER or { or (`},
+		{`rate({a="x"}[5m] .)`, `line 1, col 18: syntax error: unexpected ., expecting )`},
+		{`rate({a="x"}[5m]) .`, `line 1, col 19: syntax error: unexpected .`},
+		{`count_over_time({a="x"}[5m] offset .)`, `line 1, col 36: syntax error: unexpected ., expecting DURATION`},
+		{`rate({a="x"} | unwrap .b [5m])`, `line 1, col 23: syntax error: unexpected ., expecting IDENTIFIER or BYTES_CONV or DURATION_CONV or DURATION_SECONDS_CONV`},
+		{`rate({a="x"} | unwrap b.c [5m])`, `line 1, col 24: syntax error: unexpected ., expecting RANGE or |`},
+		{`rate({a="x"} | unwrap bytes(.b) [5m])`, `line 1, col 29: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`rate({a="x"} | unwrap duration(b.c) [5m])`, `line 1, col 33: syntax error: unexpected ., expecting )`},
+		{`rate({a="x"} | unwrap b | c.d="y" [5m])`, `line 1, col 28: syntax error: unexpected .`},
+		{`sum by (.a) (rate({a="x"}[5m]))`, `line 1, col 9: syntax error: unexpected ., expecting IDENTIFIER or )`},
+		{`sum by (a.b) (rate({a="x"}[5m]))`, `line 1, col 10: syntax error: unexpected ., expecting , or )`},
+		{`sum by (a, .b) (rate({a="x"}[5m]))`, `line 1, col 12: syntax error: unexpected ., expecting IDENTIFIER`},
+		{`sum by (a) .`, `line 1, col 12: syntax error: unexpected ., expecting (`},
+		{`vector(1) / on .`, `line 1, col 16: syntax error: unexpected ., expecting (`},
+		{`vector(1) / on(a.b) vector(1)`, `line 1, col 17: syntax error: unexpected ., expecting , or )`},
+		{`vector(1) > bool .`, `line 1, col 18: syntax error: unexpected .`},
+		{`vector(.)`, `line 1, col 8: syntax error: unexpected ., expecting NUMBER`},
+		{`vector(-1)`, `line 1, col 8: syntax error: unexpected -, expecting NUMBER`},
+		{`quantile_over_time(-1, {a="x"} | unwrap b [5m])`, `line 1, col 20: syntax error: unexpected -, expecting NUMBER or { or (`},
+		{`min({a="x"}[5m])`, `line 0, col 12: syntax error: unexpected RANGE`},
+		{`rate({a="x"}[5minutes])`, `line 0, col 13: unknown unit "minutes" in duration "5minutes"`},
+		{`rate({a="x"}[1.5h])`, `line 0, col 13: unknown unit "." in duration "1.5h"`},
+		{`rate({a="x"}[ 5m])`, `line 0, col 13: not a valid duration string: " 5m"`},
+		{`rate({a="x"}[])`, `line 0, col 13: empty duration string`},
+		{`{a="x"} |~ "\d+"`, `line 1, col 12: invalid char escape`},
+		{`{a="x"} |= "y`, `line 1, col 12: literal not terminated`},
+		{`{a="żółć"} @`, `line 1, col 12: syntax error: unexpected IDENTIFIER`},
+		{`{a="x"} | json | x=y`, `line 1, col 20: syntax error: unexpected IDENTIFIER`},
+		{`{a="x"} | json | x=~5`, `line 1, col 21: syntax error: unexpected NUMBER, expecting STRING`},
+		{`{a=x} |`, `line 1, col 4: syntax error: unexpected IDENTIFIER, expecting STRING`},
+		{`sum_over_time({a="b"}[5m]) .`, `line 1, col 28: syntax error: unexpected .`}, // before what it means
+		{`{} | .`, `line 1, col 6: syntax error: unexpected .`},
+	} {
+		if _, err := Parse(tt.in); err == nil || err.Error() != "parse error at "+tt.want {
+			t.Errorf("%s\n got %v\nwant parse error at %s", tt.in, err, tt.want)
+		}
+	}
+}
+
+// TestWords: case, comments and letters.
+func TestWords(t *testing.T) {
+	for in, want := range map[string]string{
+		`SUM BY (a) (Rate({a="b"} |= "x" OR "y" [5m])) Or vector(1)`: `(sum by (a) (rate({a="b"} |= "x" or "y" [5m])) or vector(1))`,
+		"{a=\"b\"} // x\n|= \"/* y */\" /* z\n */ | JSON":            `{a="b"} |= "/* y */" | json`,
+		`{größe="b"} | json | größe="c"`:                             `{größe="b"} | json | größe="c"`,
+		`count_over_time({a="b"}[1h500ms])`:                          `count_over_time({a="b"} [1h500ms])`,
+	} {
+		if q, err := Parse(in); err != nil || q.String() != want {
+			t.Errorf("%s: %v, %v, want %s", in, q, err, want)
 		}
 	}
 }
