@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -93,18 +94,18 @@ func (g *Gateway) sources(cfg *config.Config) api.Sources {
 	// Whether the gateway keeps its own was decided at its start.
 	own := g.startedWith.Sources
 	s.Prometheus.EverySeconds = own.Every.Seconds()
-	if p := cfg.Sources.Prometheus; p != nil && own.Prometheus != nil {
+	if p := own.Prometheus; p != nil {
+		p = cmp.Or(cfg.Sources.Prometheus, p)
 		s.Prometheus.URL, s.Prometheus.Selector = p.URL.String(), p.Selector
-	} else if p := own.Prometheus; p != nil {
-		s.Prometheus.URL, s.Prometheus.Selector = p.URL.String(), p.Selector
+		s.Prometheus.Method, s.Prometheus.TimeoutSeconds, s.Prometheus.Tenant = p.Method, p.Timeout.Seconds(), p.Tenant
 	} else {
 		s.Prometheus.Selector = `job="` + api.ServiceName + `"`
 		s.Prometheus.Error = g.keeperProblem(api.PrometheusPath)
 	}
-	if l := cfg.Sources.Loki; l != nil && own.Loki != nil {
+	if l := own.Loki; l != nil {
+		l = cmp.Or(cfg.Sources.Loki, l)
 		s.Loki.URL, s.Loki.Selector = l.URL.String(), l.Selector
-	} else if l := own.Loki; l != nil {
-		s.Loki.URL, s.Loki.Selector = l.URL.String(), l.Selector
+		s.Loki.TimeoutSeconds, s.Loki.Tenant = l.Timeout.Seconds(), l.Tenant
 	} else {
 		s.Loki.Selector = `{service_name="` + api.ServiceName + `"}`
 		s.Loki.Error = g.keeperProblem(api.LokiPath)

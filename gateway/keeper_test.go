@@ -200,3 +200,53 @@ models: {m: {candidates: [{upstream: a, weight: 1}]}}
 		t.Errorf("the keeper did %v", got)
 	}
 }
+
+// What is configured of servers is what consoles are told of them.
+func TestConfiguredSources(t *testing.T) {
+	dir, err := os.MkdirTemp("", "fb") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	full := fmt.Sprintf(`listen: 127.0.0.1:0
+data_dir: %q
+drain_delay: 0s
+sources:
+  prometheus: {url: "https://mimir.example/prometheus", selector: 'job="x"', method: get, timeout: 20s, tenant: team}
+  loki: {url: "https://loki.example", timeout: 45s, tenant: crew}
+upstreams: {a: {dialect: openai, base_url: "http://127.0.0.1:1/v1", api_key: k}}
+models: {m: {candidates: [{upstream: a, weight: 1}]}}
+`, dir)
+	g := gateway.New(gateway.Options{
+		Load: func(ctx context.Context) (*config.Config, error) {
+			return config.Load(ctx, config.Source{Data: []byte(full)})
+		},
+		Stdout: io.Discard,
+	})
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := g.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := api.NewClient("unix:"+filepath.Join(dir, "failback.sock"), api.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := c.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := api.Sources{
+		Prometheus: api.Source{URL: "https://mimir.example/prometheus", Selector: `job="x"`, EverySeconds: 15, Method: "get", TimeoutSeconds: 20, Tenant: "team"},
+		Loki:       api.Source{URL: "https://loki.example", Selector: `{service_name="failback"}`, TimeoutSeconds: 45, Tenant: "crew"},
+	}
+	if s.Sources != want {
+		t.Errorf("sources %+v, want %+v", s.Sources, want)
+	}
+}

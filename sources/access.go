@@ -27,6 +27,7 @@ type access struct {
 	bearer, bearerFile string
 	authHeader         string // empty: Authorization
 	orgID, queryTags   string
+	headers            http.Header // more, as PREFIX_HEADERS names them
 	noCache            bool
 	caFile             string
 	certFile, keyFile  string
@@ -86,19 +87,76 @@ func readAccess(prefix string, env Env, user *url.Userinfo) (access, error) {
 		}
 	}
 	for _, v := range []struct{ name, value string }{{"ORG_ID", a.orgID}, {"QUERY_TAGS", a.queryTags}, {"AUTH_HEADER", a.authHeader}, {"BEARER_TOKEN", a.bearer}} {
-		if strings.ContainsFunc(v.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if !headerValue(v.value) {
 			errs = append(errs, fmt.Errorf("%s_%s holds characters that no header may have", prefix, v.name))
 		}
+	}
+	var err error
+	if a.headers, err = readHeaders(get("HEADERS")); err != nil {
+		errs = append(errs, fmt.Errorf("%s_HEADERS: %w", prefix, err))
+	}
+	auth := a.authorization()
+	if len(a.headers.Values(auth)) > 0 && (a.username != "" || a.password != "" || a.bearer != "" || a.bearerFile != "") {
+		errs = append(errs, fmt.Errorf("%s_HEADERS sets %s, and so do other credentials: set one of them", prefix, auth))
 	}
 	return a, errors.Join(errs...)
 }
 
+// notOurs are the headers that are the exchange's own.
+var notOurs = map[string]bool{
+	"Host": true, "Content-Length": true, "Content-Type": true, "Content-Encoding": true, "Accept-Encoding": true,
+	"Transfer-Encoding": true, "Connection": true, "Upgrade": true, "Te": true, "Trailer": true, "Keep-Alive": true, "Expect": true,
+}
+
+// readHeaders reads headers as they are in HTTP itself, "Name: value", one a
+// line: so a value may hold a comma, an equals sign or a colon. A name that
+// comes twice is sent twice. No error repeats a value.
+func readHeaders(text string) (http.Header, error) {
+	h := http.Header{}
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch {
+		case !ok || !headerName(name):
+			return nil, fmt.Errorf("line %d: want NAME: VALUE, one header a line", i+1)
+		case notOurs[http.CanonicalHeaderKey(name)]:
+			return nil, fmt.Errorf("line %d: %s cannot be set", i+1, http.CanonicalHeaderKey(name))
+		case !headerValue(value):
+			return nil, fmt.Errorf("line %d: %s holds characters that no header may have", i+1, name)
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}
+
+// headerName reports whether s is a token of RFC 9110, section 5.6.2.
+func headerName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// headerValue reports whether s may be the value of a header.
+func headerValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// authorization is the header that carries credentials.
+func (a *access) authorization() string {
+	if a.authHeader == "" {
+		return "Authorization"
+	}
+	return a.authHeader
+}
+
 // apply sets what is shown, and returns the secrets in it.
 func (a *access) apply(h http.Header) (secrets []string, err error) {
-	auth := a.authHeader
-	if auth == "" {
-		auth = "Authorization"
-	}
+	auth := a.authorization()
 	bearer := a.bearer
 	if a.bearerFile != "" {
 		b, err := os.ReadFile(a.bearerFile) // each time: it is rotated
@@ -127,6 +185,10 @@ func (a *access) apply(h http.Header) (secrets []string, err error) {
 	}
 	if a.noCache {
 		h.Set("Cache-Control", "no-cache")
+	}
+	for name, values := range a.headers {
+		h[name] = values
+		secrets = append(secrets, values...)
 	}
 	return secrets, nil
 }

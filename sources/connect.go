@@ -77,6 +77,12 @@ func newRemote(source string, gw Embedded, s api.Source, addr string, env Env) (
 	if r.access, err = readAccess(strings.ToUpper(source), env, user); err != nil {
 		return r, r.setup(err)
 	}
+	if addr == s.URL && r.access.orgID == "" {
+		if !headerValue(s.Tenant) {
+			return r, r.setup(errors.New("its configured tenant holds characters that no header may have"))
+		}
+		r.access.orgID = s.Tenant
+	}
 	r.transport = r.access.lazyTransport()
 	return r, nil
 }

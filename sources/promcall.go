@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -97,7 +98,7 @@ func (c *caller) Do(ctx context.Context, asked *http.Request) (*http.Response, [
 		method, other = other, method
 	}
 	res, body, err := by(method)
-	if methodRefused(err) {
+	if methodRefused(err) || method == http.MethodPost && logInPage(err) {
 		if res, body, err := by(other); err == nil {
 			return res, body, nil
 		}
@@ -107,6 +108,9 @@ func (c *caller) Do(ctx context.Context, asked *http.Request) (*http.Response, [
 
 func (c *caller) send(req *http.Request) (*http.Response, []byte, error) {
 	status, body, err := c.do(req)
+	if err == nil && req.Method == http.MethodPost {
+		err = c.errorInSuccess(body)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +134,7 @@ func methodRefused(err error) bool {
 
 // emptyQuery reports whether a server saw no query, though one was sent.
 func emptyQuery(e *RemoteError) bool {
-	if e.Status != http.StatusBadRequest {
+	if e.Kind != RemoteQuery {
 		return false
 	}
 	for _, said := range []string{"no expression found in input", "empty time", `missing "query"`, "cannot parse \"\" to a valid timestamp", "missing `query`"} {
@@ -139,6 +143,28 @@ func emptyQuery(e *RemoteError) bool {
 		}
 	}
 	return false
+}
+
+// logInPage reports whether err may be a page for people who are to log in. A
+// GET that was shown one needs no second question.
+func logInPage(err error) bool {
+	e, ok := errors.AsType[*RemoteError](err)
+	return ok && (e.Kind == RemoteRedirect || e.Kind == RemoteStranger)
+}
+
+// errorInSuccess is the refusal of a query whose status a proxy made a success;
+// nil if it is none. Only of a query that did not arrive it must be known here:
+// the rest is the library's.
+func (c *caller) errorInSuccess(body []byte) error {
+	var v struct{ Status, ErrorType, Error string }
+	if len(body) > maxRemoteError || json.Unmarshal(body, &v) != nil || v.Status != "error" {
+		return nil
+	}
+	e := c.fail(RemoteQuery, nil, oneLine(v.ErrorType+": "+v.Error))
+	if e.Message = v.Error; emptyQuery(e) {
+		return e
+	}
+	return nil
 }
 
 // lostBody adds what to do to the refusal of a POST that was asked for.
