@@ -24,9 +24,9 @@ const module = "failback"
 // arrows says which packages of this module a package may import itself. A
 // package that is not listed fails the test: decide its arrows first.
 var arrows = map[string][]string{
-	"": {"gateway", "gateway/config", "gateway/decision", "gateway/demo", "gateway/operator/api", "launch", "sources", "sources/embedded", "sources/filelog", "ui", "ui/text"},
+	"": {"gateway", "gateway/config", "gateway/decision", "gateway/demo", "gateway/operator/api", "launch", "sources", "sources/embedded", "sources/filelog", "sources/rules", "ui", "ui/text"},
 
-	"gateway": {"gateway/breaker", "gateway/config", "gateway/decision", "gateway/health", "gateway/health/dependency",
+	"gateway": {"gateway/breaker", "gateway/budget", "gateway/config", "gateway/decision", "gateway/health", "gateway/health/dependency",
 		"gateway/health/probe", "gateway/jobs", "gateway/notify", "gateway/operator", "gateway/operator/api", "gateway/policy",
 		"gateway/router", "gateway/store", "gateway/telemetry", "gateway/traffic", "gateway/traffic/evidence", "gateway/upstream",
 		"gateway/wire"},
@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"gateway/config":            {"gateway/decision"},
 	"gateway/wire":              {"gateway/decision"},
 	"gateway/breaker":           {"gateway/decision"},
+	"gateway/budget":            {"gateway/decision", "gateway/telemetry"},
 	"gateway/traffic":           {"gateway/decision"},
 	"gateway/demo":              {"gateway/decision"},
 	"gateway/upstream":          {"gateway/decision", "gateway/wire"},
@@ -56,6 +57,7 @@ var arrows = map[string][]string{
 	"launch":                   {},
 	"sources":                  {"gateway/operator/api"},
 	"sources/logql":            {"sources/pattern"},
+	"sources/rules":            {"sources"},
 	"sources/pattern":          {},
 	"sources/filelog":          {"sources", "sources/logql"},
 	"sources/embedded":         {"gateway/operator/api", "sources/embedded/logs", "sources/embedded/metrics"},

@@ -38,6 +38,18 @@ const defaultName = "configuration"
 // It reads every file and credential that the configuration names and runs the
 // commands of exec: credentials; ctx bounds those.
 func Load(ctx context.Context, src Source) (*Config, error) {
+	return loadWith(src, func(d *decoder) {
+		d.readSecrets(ctx)
+		d.readCertificates()
+	})
+}
+
+// LoadText is Load without the credentials and certificates that the
+// configuration names, for those who only want to know what it says: none of
+// them needs to be there, and no command is run.
+func LoadText(src Source) (*Config, error) { return loadWith(src, func(*decoder) {}) }
+
+func loadWith(src Source, read func(*decoder)) (*Config, error) {
 	if src.Env == nil {
 		src.Env = os.LookupEnv
 	}
@@ -60,8 +72,7 @@ func Load(ctx context.Context, src Source) (*Config, error) {
 	d := &decoder{meta: m, src: src, cfg: &Config{Path: src.Path, meta: m}, problems: problems, meant: map[string]bool{}}
 	d.decode(n)
 	d.validate()
-	d.readSecrets(ctx)
-	d.readCertificates()
+	read(d)
 	if len(d.problems) > 0 {
 		d.problems.sort()
 		return nil, d.problems

@@ -1,0 +1,376 @@
+package rules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Severities of a rule.
+const (
+	Critical = "critical" // somebody is needed now
+	Warning  = "warning"  // somebody is needed today
+)
+
+// Options are what rules and dashboard are made for. Its zero value is a
+// gateway whose series are selected by nothing and scraped by nobody: Every must
+// be set.
+type Options struct {
+	// Selector is the label matchers of this gateway's series, empty for all.
+	Selector string
+	// Every is how often the gateway is scraped.
+	Every time.Duration
+	// Thresholds are those that are known.
+	Thresholds Thresholds
+	// Objectives are those of the models.
+	Objectives []Objective
+	// Jobs are the recurring jobs that are slower than a minute, with their
+	// pace. Of all others a minute is assumed.
+	Jobs map[string]time.Duration
+	// RunbookURL is what a runbook's id is put behind to link to it, or in place
+	// of {id} where it has that. Empty: rules name the id alone.
+	RunbookURL string
+}
+
+// Kinds of an Objective, as the label objective has them.
+const (
+	Availability = "availability"
+	FirstOutput  = "first_output"
+)
+
+// Objective says over which time an error budget of a model is spent. What the
+// objective is, the rules read from its metric.
+type Objective struct {
+	Model, Kind string
+	Window      time.Duration
+}
+
+// Thresholds are limits that somebody gave or that were measured. A nil one is
+// not known.
+type Thresholds struct {
+	// FallbackRatio, Interrupted and ClientRetries are parts of the requests,
+	// from 0 to 1.
+	FallbackRatio, Interrupted, ClientRetries *float64
+	// FirstOutput is a time in seconds that the p95 is held against.
+	FirstOutput *float64
+}
+
+// Rule is one alert rule.
+type Rule struct {
+	Name, Expr string
+	// For is how long Expr must hold before it is an alert.
+	For      time.Duration
+	Severity string
+	// Summary and Description are templates of Prometheus.
+	Summary, Description string
+	// Runbook is the id of a runbook.
+	Runbook string
+}
+
+// Missing is a rule that is left out.
+type Missing struct {
+	Name string
+	// Add says what it would take.
+	Add string
+}
+
+// Set is all rules, in the order in which they are written.
+type Set struct {
+	Rules   []Rule
+	Missing []Missing
+}
+
+// The times that rules wait. See docs/alerts.md for the reason of each.
+const (
+	burnFor    = 2 * time.Minute
+	quickFor   = time.Minute
+	ratioFor   = 5 * time.Minute
+	idleFor    = 15 * time.Minute
+	absentFor  = 2 * time.Minute
+	breakerFor = 5 * time.Minute
+	lastingFor = 15 * time.Minute
+
+	// violationRange is how long a violation of policy is shown after it.
+	violationRange = time.Hour
+
+	// jobSilence is three turns of a job that runs each minute. With jobFor, a
+	// scrape and an evaluation a stopped job is seen within five minutes.
+	jobSilence = 3 * time.Minute
+	jobFor     = time.Minute
+)
+
+// A budget burns fast where a fiftieth of it is gone in an hour, and slowly
+// where a twentieth is gone in six; each also over the last twelfth of that
+// time, so that an alert ends soon after its cause. These are the multi-window
+// rates of the SRE workbook, chapter 5: 14.4 and 6 for a budget of 30 days.
+var burns = []struct {
+	name, summary, severity string
+	long, short             time.Duration
+	part                    float64
+	wait                    time.Duration
+}{
+	{"Fast", "a fiftieth of it in an hour", Critical, time.Hour, 5 * time.Minute, 0.02, burnFor},
+	{"Slow", "a twentieth of it in six hours", Warning, 6 * time.Hour, 30 * time.Minute, 0.05, lastingFor},
+}
+
+// New makes all rules. The error says that the selector, or an option that goes
+// into an expression, makes no PromQL.
+func New(o Options) (*Set, error) {
+	if o.Every <= 0 {
+		return nil, errors.New("how often the gateway is scraped is not known: set sources.every")
+	}
+	s := &Set{}
+	q := newQuery(o.Selector, o.Every)
+	s.ratio(q, o)
+	s.users(q, o)
+	s.traffic(q)
+	s.upstreams(q)
+	s.itself(q, o)
+	for _, r := range s.Rules {
+		if err := parse(r.Expr); err != nil {
+			return nil, fmt.Errorf("the selector %q makes no PromQL: %w", o.Selector, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Set) add(r Rule) { s.Rules = append(s.Rules, r) }
+
+// limited adds a rule if its limit is known.
+func (s *Set) limited(limit *float64, flag string, r Rule) {
+	if limit == nil {
+		s.Missing = append(s.Missing, Missing{r.Name, flag + ", or --measured 30d"})
+		return
+	}
+	r.Expr = "(" + r.Expr + ") > " + number(*limit)
+	s.add(r)
+}
+
+func (s *Set) ratio(q query, o Options) {
+	r := Rule{
+		Name: "FailbackFallbackRatioHigh", Expr: q.ratio(), For: ratioFor, Severity: Critical, Runbook: "fallback-ratio-high",
+		Summary:     "{{ $value | humanizePercentage }} of the requests leave their primary",
+		Description: "More requests than the limit are answered by another candidate, or by nobody, for " + span(ratioFor) + ". The fallback works; the primary does not, or the way to it.",
+	}
+	if t := o.Thresholds.FallbackRatio; t != nil {
+		r.Expr += " > " + number(*t) // it is in parentheses already
+		s.add(r)
+		return
+	}
+	s.limited(nil, "--threshold R", r)
+}
+
+func (s *Set) users(q query, o Options) {
+	s.add(Rule{
+		Name: "FailbackFellBackNotAllowed", For: 0, Severity: Critical, Runbook: "fell-back-not-allowed",
+		// A series that begins above 0 has no increase; it is younger than the range.
+		Expr: fmt.Sprintf("sum by (task_type) ((increase(%[1]s[%[2]s]) > 0) or (%[1]s > 0 unless %[1]s offset %[2]s)) > 0",
+			q.series(violationsTotal), span(violationRange)),
+		Summary:     "Task {{ $labels.task_type }} fell back although it may not",
+		Description: "A candidate answered that policy does not allow for this task, within the last " + span(violationRange) + ". This must never happen. failback query not-allowed lists the requests.",
+	})
+	s.burns(q, o.Objectives, Availability, verdictsTotal, "Availability", "fail", "provider-5xx")
+	s.burns(q, o.Objectives, FirstOutput, inTimeTotal, "FirstOutput", "have no first output in time", "users-time-out")
+	s.limited(o.Thresholds.Interrupted, "--interrupted R", Rule{
+		Name: "FailbackStreamsInterrupted", Expr: q.part(q.rate("", requestsTotal, `outcome="incomplete"`)), For: ratioFor, Severity: Warning, Runbook: "stream-interruptions",
+		Summary:     "{{ $value | humanizePercentage }} of the answers break off",
+		Description: "Streams end after the client had part of them. No other candidate can continue a stream, so this reaches people.",
+	})
+	s.limited(o.Thresholds.FirstOutput, "--first-output SECONDS", Rule{
+		Name: "FailbackFirstOutputSlow", Expr: q.quantile(0.95, "model", firstOutput), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
+		Summary:     "First outputs of {{ $labels.model }} take {{ $value | humanizeDuration }} (p95)",
+		Description: "People wait longer for the first output than the limit, failed attempts on the way included.",
+	})
+	s.limited(o.Thresholds.ClientRetries, "--client-retries R", Rule{
+		Name: "FailbackClientsRetry", Expr: q.part(q.rate("", clientRetries)), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
+		Summary:     "{{ $value | humanizePercentage }} of the requests are retries of clients",
+		Description: "Clients retry by themselves, which multiplies the gateway's attempts. There should be one owner of retries: turn them off in the client's SDK.",
+	})
+}
+
+// burns adds the rules of the error budgets of one kind, a pair for each window
+// that models have.
+func (s *Set) burns(q query, all []Objective, kind, metric, name, bad, runbook string) {
+	groups := windowsOf(all, kind)
+	for _, b := range burns {
+		r := Rule{
+			Name: "Failback" + name + "Burns" + b.name, For: b.wait, Severity: b.severity, Runbook: runbook,
+			Summary:     "{{ $value | humanizePercentage }} of the requests for {{ $labels.model }} " + bad,
+			Description: "The error budget of " + kind + " is spent too fast: " + b.summary + ". failback status says who and what it is spent on.",
+		}
+		if len(groups) == 0 {
+			s.Missing = append(s.Missing, Missing{r.Name, "a model with slo." + kind})
+		}
+		for _, g := range groups {
+			var more []string
+			if len(groups) > 1 {
+				more = []string{"model=~" + quote(alternatives(g.models))}
+			}
+			// A budget that is shorter than the time cannot burn faster than whole.
+			burn := max(b.part*g.window.Hours()/b.long.Hours(), 1)
+			r.Expr = q.burn(metric, kind, burn, b.long, more) + " and on (model) " + q.burn(metric, kind, burn, b.short, more)
+			s.add(r)
+		}
+	}
+}
+
+// burn is the part of bad requests over a time where it is more than burn times
+// what the objective allows.
+func (q query) burn(metric, kind string, burn float64, over time.Duration, more []string) string {
+	over = max(over, q.window)
+	of := func(verdict string) string {
+		return q.over("rate", over, "model", metric, append(slices.Clone(more), verdict)...)
+	}
+	return "(" + of(`verdict="bad"`) + " / (" + of(`verdict=~"good|bad"`) + " > 0) > on (model) " + number(math.Round(burn*1e6)/1e6) +
+		" * (1 - max by (model) (" + q.series(objectiveRatio, append(slices.Clone(more), "objective="+quote(kind))...) + ")))"
+}
+
+func (s *Set) traffic(q query) {
+	s.add(Rule{
+		Name: "FailbackNoTraffic", Expr: q.rate("", requestsTotal) + " == 0", For: idleFor, Severity: Warning, Runbook: "gateway-or-store",
+		Summary:     "The gateway is there, and no request reaches it",
+		Description: "The series are scraped and stand still for " + span(idleFor) + ". Where there is no traffic by night this is no fault; else look between clients and gateway.",
+	})
+	s.add(Rule{
+		Name: "FailbackSeriesAbsent", For: absentFor, Severity: Critical, Runbook: "gateway-or-store",
+		Expr:        "absent(" + q.series(requestsTotal) + ") or absent(" + q.series(fallbacksTotal) + ")",
+		Summary:     "No gateway is measured",
+		Description: "Every series is there from a gateway's start. Without them no gateway runs, Prometheus does not reach it, or the selector selects nothing; all other rules are blind.",
+	})
+	if q.selector == "" {
+		s.Missing = append(s.Missing, Missing{"FailbackGatewayDown", "sources.prometheus.selector: without one it would watch every target of that Prometheus"})
+		return
+	}
+	s.add(Rule{
+		Name: "FailbackGatewayDown", Expr: q.series(targetUp) + " == 0", For: absentFor, Severity: Critical, Runbook: "gateway-or-store",
+		Summary:     "The gateway {{ $labels.instance }} cannot be scraped",
+		Description: "It does not run, or Prometheus does not reach its operator listener. Others may still serve.",
+	})
+}
+
+func (s *Set) upstreams(q query) {
+	s.add(Rule{
+		Name: "FailbackBreakerOpen", For: breakerFor, Severity: Warning, Runbook: "provider-5xx",
+		Expr:        "max by (provider, region, capability) (" + q.series(breakerState, `state=~"open|half_open"`) + ") == 1",
+		Summary:     "{{ $labels.provider }} gets no {{ $labels.capability }} requests",
+		Description: "Its breaker opens again at each probe for " + span(breakerFor) + ", on one gateway at least. That long one group of signals may be red before health takes the upstream's traffic away.",
+	})
+	s.add(Rule{
+		Name: "FailbackUpstreamWaits", For: quickFor, Severity: Warning, Runbook: "manual-failback",
+		Expr:        "max by (provider, region) (" + q.series(upstreamState, `state="degraded"`) + ") == 1",
+		Summary:     "{{ $labels.provider }} is degraded and waits for an operator",
+		Description: "It gets none of its own traffic. Once its probes pass, failback state and failback step give it back, unless failback.advance is auto.",
+	})
+	s.add(Rule{
+		Name: "FailbackCredentialRefused", For: quickFor, Severity: Critical, Runbook: "our-credential",
+		Expr:        q.increase("provider", attemptsTotal, `class="credential"`) + " > 0",
+		Summary:     "{{ $labels.provider }} refuses our credential",
+		Description: "The key is wrong, expired or revoked. No retry helps, and other keys of the same account may follow.",
+	})
+	s.add(Rule{
+		Name: "FailbackModelGone", For: quickFor, Severity: Critical, Runbook: "retired-model",
+		Expr:        q.increase("provider", attemptsTotal, `class="model_gone"`) + " > 0",
+		Summary:     "{{ $labels.provider }} does not know a configured model any more",
+		Description: "A candidate's model is retired or renamed. The candidate is passed by until the configuration names another.",
+	})
+	s.add(Rule{
+		Name: "FailbackSharedFault", For: quickFor, Severity: Critical, Runbook: "shared-fault",
+		Expr:        q.increase("model", verdictsTotal, `verdict="bad"`, `reason="shared_fault"`) + " > 0",
+		Summary:     "Several upstreams fail for a reason they share; {{ $labels.model }} is not answered",
+		Description: "The way out of this gateway, or a declared dependency, is broken. Switching is pointless.",
+	})
+}
+
+func (s *Set) itself(q query, o Options) {
+	s.add(Rule{
+		Name: "FailbackRetryBudgetEmpty", Expr: q.series(retryBudget) + " < 1", For: ratioFor, Severity: Warning, Runbook: "provider-5xx",
+		Summary:     "{{ $labels.instance }} has no attempts left after a first one",
+		Description: "The retry budget is spent faster than requests fill it: most first attempts fail, and their requests end with them.",
+	})
+	s.jobs(q, o)
+	s.add(Rule{
+		Name: "FailbackLogLinesDropped", Expr: q.increase("instance", linesDropped) + " > 0", For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
+		Summary:     "{{ $labels.instance }} loses lines of the decision log",
+		Description: "The sink does not take them in time. What the log says of this time is less than what happened; the metrics count everything.",
+	})
+}
+
+// jobs adds the heartbeat of the gateway's jobs. The metric's label job is
+// exported_job after a scrape, whose own label it is.
+func (s *Set) jobs(q query, o Options) {
+	var slow []string
+	for name, every := range o.Jobs {
+		if jobAllowed(every) > jobSilence {
+			slow = append(slow, name)
+		}
+	}
+	slices.Sort(slow)
+	silent := func(allowed time.Duration, more ...string) string {
+		return "time() - " + q.series(jobSuccess, more...) + " > " + number(allowed.Seconds())
+	}
+	var expr string
+	if len(slow) == 0 {
+		expr = silent(jobSilence)
+	} else {
+		expr = silent(jobSilence, "exported_job!~"+quote(alternatives(slow)))
+		for _, name := range slow {
+			expr += " or " + silent(jobAllowed(o.Jobs[name]), "exported_job="+quote(name))
+		}
+	}
+	s.add(Rule{
+		Name: "FailbackJobSilent", Expr: expr, For: jobFor, Severity: Warning, Runbook: "gateway-or-store",
+		Summary:     "The job {{ $labels.exported_job }} of {{ $labels.instance }} has not succeeded in time",
+		Description: "A recurring job of the gateway stands still: what it keeps up to date (health, probes, numbers, state) is old. failback status names its error.",
+	})
+}
+
+// jobAllowed is how long a job may be silent: three minutes, or until it is
+// overdue by a tenth of its pace, at least two minutes and at most five.
+func jobAllowed(every time.Duration) time.Duration {
+	return max(jobSilence, every+min(max(every/10, 2*time.Minute), 5*time.Minute))
+}
+
+// quote is s as PromQL quotes it.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// alternatives is a regular expression for just these names.
+func alternatives(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = regexp.QuoteMeta(name)
+	}
+	return strings.Join(quoted, "|")
+}
+
+// windowGroup is the models whose budgets of one kind have the same window.
+type windowGroup struct {
+	window time.Duration
+	models []string
+}
+
+// windowsOf groups the objectives of a kind, the shortest window first.
+func windowsOf(all []Objective, kind string) (groups []windowGroup) {
+	for _, o := range all {
+		if o.Kind != kind {
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g windowGroup) bool { return g.window == o.Window })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, windowGroup{window: o.Window})
+		}
+		groups[i].models = append(groups[i].models, o.Model)
+	}
+	for _, g := range groups {
+		slices.Sort(g.models)
+	}
+	slices.SortFunc(groups, func(a, b windowGroup) int { return cmp.Compare(a.window, b.window) })
+	return groups
+}
