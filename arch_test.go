@@ -51,8 +51,9 @@ var arrows = map[string][]string{
 	"gateway/telemetry":         {"gateway/decision", "gateway/operator/api"},
 	"gateway/operator":          {"gateway/decision", "gateway/internal/filelock", "gateway/operator/api", "gateway/telemetry"},
 	"gateway/operator/api":      {},
-	"gateway/router": {"gateway/breaker", "gateway/decision", "gateway/health", "gateway/policy", "gateway/traffic",
+	"gateway/router": {"gateway/breaker", "gateway/decision", "gateway/health", "gateway/policy", "gateway/tracecontext", "gateway/traffic",
 		"gateway/upstream", "gateway/wire"},
+	"gateway/tracecontext": {"gateway/decision"},
 
 	"launch":                   {},
 	"sources":                  {"gateway/operator/api"},

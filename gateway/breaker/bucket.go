@@ -43,6 +43,7 @@ type bucket struct {
 	since  time.Duration // of the state
 	reason string        // of the last opening, while not closed
 	detail string
+	why    string // of whyShut, empty until it is asked for
 	forced override
 
 	given    slots             // permits out of the half-open or ramping bucket
@@ -244,7 +245,7 @@ func (b *bucket) forgetWeights() {
 func (b *bucket) enter(now time.Duration, to state, reason, by string) {
 	from := b.state.name()
 	b.given.clear()
-	b.state, b.since = to, now
+	b.state, b.since, b.why = to, now, ""
 	b.post(from, reason, by)
 }
 

@@ -5,9 +5,15 @@ import "time"
 // Decision is the record of one client request. It is written once, at the
 // request's end, and not changed afterwards.
 type Decision struct {
-	Time         time.Time // when the request was accepted
-	RequestID    string
+	Time      time.Time // when the request was accepted
+	RequestID string
+	// TraceID is that of the W3C trace context, in lower-case hexadecimal; empty
+	// without one. Span is the request's own span, ParentSpan its caller's, both
+	// none where the gateway makes no spans; Sampled says that they are exported.
 	TraceID      string
+	Span         SpanID
+	ParentSpan   SpanID
+	Sampled      bool
 	Conversation string // the client's own id, or a hash; never user data
 	Turn         string
 	OperationID  string
@@ -55,6 +61,12 @@ type Candidate struct {
 	Share      int     // percent
 	Substitute bool
 	Skipped    Reason // empty if it was attempted, or never came to its turn
+	// SkippedWhy says more, for operators; empty where Skipped says it all.
+	SkippedWhy string
+	// Blocked says that an open breaker passed it by, SkippedAt when it was
+	// passed by first for what Skipped says, from acceptance.
+	Blocked   bool
+	SkippedAt time.Duration
 }
 
 // Attempt is one exchange with one upstream.
@@ -67,4 +79,21 @@ type Attempt struct {
 	// Hurried: it was cut because the caller's or the task's own deadline left
 	// it less than is usual. What Outcome is then says nothing of the upstream.
 	Hurried bool
+
+	Primary bool          // it went to the request's primary
+	Started time.Duration // from acceptance
+	// Share and Weight are its candidate's when it began, in percent and effective.
+	Share  int
+	Weight float64
+	// Remaining is what was left of the deadline at its end, RetryTokens of the
+	// shared retry budget.
+	Remaining   time.Duration
+	RetryTokens float64
+	// Next is what followed, Why what decided so, and Wait how long the request
+	// rested in between.
+	Next Next
+	Why  Why
+	Wait time.Duration
+	// Span is what its upstream was told as its parent; none without spans.
+	Span SpanID
 }

@@ -42,6 +42,8 @@ type Again struct {
 	Free bool
 	// Resend: it is the one resend after a refused stream.
 	Resend bool
+	// Why names the rule that said so, or the outcome's class where that is all.
+	Why decision.Why
 }
 
 // SameAgain says whether the candidate that ended with o may be asked again
@@ -49,42 +51,67 @@ type Again struct {
 // and fast ones once; overload and rate limits only where waiting is better
 // than leaving.
 func SameAgain(t Terms, o decision.Outcome, s Situation) Again {
-	if o.Relayed || o.Class == decision.OK {
-		return Again{}
+	class := decision.Why(o.Class)
+	if o.Class == decision.OK {
+		return Again{Why: class}
+	}
+	if o.Relayed {
+		return Again{Why: decision.WhyRelayed}
 	}
 	if t.Task.SideEffects && !t.OperationID && !Unprocessed(o) {
-		return Again{}
+		return Again{Why: decision.WhySideEffects}
 	}
 	if o.Class == decision.Refused {
-		return Again{OK: !s.Resent, Free: true, Resend: true}
+		return Again{OK: !s.Resent, Free: true, Resend: true, Why: class}
 	}
 	if o.ShouldRetry == decision.No {
-		return Again{}
+		return Again{Why: decision.WhyShouldRetry}
 	}
+	backoff := Again{OK: true, Backoff: true, NotBefore: o.RetryAfter}
+	no := Again{Why: class}
 	fits := !o.HasRetryAfter || o.RetryAfter <= s.MaxWait
 	switch o.Class {
 	case decision.Connect, decision.Reset:
-		return Again{OK: s.FirstFailure && !s.Retried}
+		if s.FirstFailure && !s.Retried {
+			return Again{OK: true, Why: decision.WhyFirstFailure}
+		}
+		return Again{Why: decision.WhyRepeated}
 	case decision.ServerError:
+		switch {
+		case !s.FirstFailure || s.Retried:
+			no.Why = decision.WhyRepeated
 		// Who asks for a long wait is left for whoever is there.
-		if s.FirstFailure && !s.Retried && fits && (s.Next == NoNext || o.RetryAfter <= s.Patience) {
-			return Again{OK: true, Backoff: true, NotBefore: o.RetryAfter}
+		case fits && (s.Next == NoNext || o.RetryAfter <= s.Patience):
+			backoff.Why = decision.WhyFirstFailure
+			return backoff
+		default:
+			no.Why = decision.WhyRetryAfter
 		}
 	case decision.Overloaded:
-		if s.Next == NoNext && fits {
-			return Again{OK: true, Backoff: true, NotBefore: o.RetryAfter}
+		switch {
+		case s.Next == NoNext && fits:
+			backoff.Why = decision.WhyNowhereElse
+			return backoff
+		case s.Next == NoNext:
+			no.Why = decision.WhyRetryAfter
 		}
 	case decision.RateLimited:
 		switch {
-		case s.Next == NoNext && fits,
-			s.Next == NextSubstitute && o.HasRetryAfter && o.RetryAfter <= min(s.Patience, s.MaxWait):
-			return Again{OK: true, Backoff: true, NotBefore: o.RetryAfter}
+		case s.Next == NoNext && fits:
+			backoff.Why = decision.WhyNowhereElse
+			return backoff
+		case s.Next == NextSubstitute && o.HasRetryAfter && o.RetryAfter <= min(s.Patience, s.MaxWait):
+			backoff.Why = decision.WhyPatience
+			return backoff
+		case s.Next != NextSame && o.HasRetryAfter:
+			no.Why = decision.WhyRetryAfter
 		}
 	}
 	if o.ShouldRetry == decision.Yes && obeysShouldRetry(o.Class) && !s.Retried && fits {
-		return Again{OK: true, Backoff: true, NotBefore: o.RetryAfter}
+		backoff.Why = decision.WhyShouldRetry
+		return backoff
 	}
-	return Again{}
+	return no
 }
 
 // obeysShouldRetry: x-should-retry says yes where the class alone would not.

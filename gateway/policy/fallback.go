@@ -8,26 +8,31 @@ type Verdict struct {
 	// Reason says why not: not_allowed where the task forbids it, else the
 	// cause that stands in the way. Empty when allowed.
 	Reason decision.Reason
+	// Why names the rule behind Reason where there is one of its own, else it is
+	// Reason.
+	Why decision.Why
 }
+
+func refused(r decision.Reason, why decision.Why) Verdict { return Verdict{Reason: r, Why: why} }
 
 // MayFallback says whether c may be given a request after cause stood in its
 // way at stage. The primary itself may always be given a request that nothing
 // happened to; for a return to it after another candidate the same rules hold.
 func MayFallback(t Terms, cause Cause, stage Stage, c Candidate) Verdict {
 	if stage == Relayed {
-		return Verdict{Reason: cause.Reason}
+		return refused(cause.Reason, decision.WhyRelayed)
 	}
 	if !causeMoves(t, cause, c) {
-		return Verdict{Reason: cause.Reason}
+		return refused(cause.Reason, decision.WhyOf(cause.Reason))
 	}
 	if t.Bound {
-		return Verdict{Reason: decision.NotAllowed}
+		return refused(decision.NotAllowed, decision.WhyBound)
 	}
 	if !mayServe(t, c) {
-		return Verdict{Reason: decision.NotAllowed}
+		return refused(decision.NotAllowed, decision.WhyOf(decision.NotAllowed))
 	}
 	if stage == Sent && t.Task.SideEffects && !t.OperationID {
-		return Verdict{Reason: decision.NotAllowed}
+		return refused(decision.NotAllowed, decision.WhySideEffects)
 	}
 	return Verdict{Allowed: true}
 }
@@ -35,7 +40,7 @@ func MayFallback(t Terms, cause Cause, stage Stage, c Candidate) Verdict {
 // MayServe says whether the task allows c at all, whatever happened before.
 func MayServe(t Terms, c Candidate) Verdict {
 	if !mayServe(t, c) {
-		return Verdict{Reason: decision.NotAllowed}
+		return refused(decision.NotAllowed, decision.WhyOf(decision.NotAllowed))
 	}
 	return Verdict{Allowed: true}
 }

@@ -123,12 +123,8 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 	run.primaryFailed = run.primaryFailed || !s.primary && run.askedPrimary()
 	key, _ := s.Upstream.Client.PickKey(s.keys)
 	l := run.limitsFor(s)
-	d.Attempts = append(d.Attempts, decision.Attempt{
-		Provider:   s.Upstream.Name,
-		Region:     s.Upstream.Region,
-		Model:      s.Model,
-		Capability: q.Needs.MostSpecific(),
-	})
+	d.Attempts = append(d.Attempts, run.begun(s))
+	traceparent, tracestate := run.trace(&d.Attempts[len(d.Attempts)-1])
 	call := &upstream.Call{
 		Endpoint:    q.Endpoint,
 		Header:      q.Header,
@@ -142,6 +138,8 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 		MaxHeld:     run.plan.MaxHeldBytes,
 		Key:         key,
 		Fresh:       run.fresh,
+		Traceparent: traceparent,
+		Tracestate:  tracestate,
 		FirstOutput: l.firstOutput,
 		Whole:       l.whole,
 		Begin:       func(status int, header http.Header) error { return run.begin(s, status, header) },
@@ -168,6 +166,8 @@ func (run *run) attempt(s *standing) (decision.Outcome, breaker.Report) {
 	run.fresh = false
 	made := &d.Attempts[len(d.Attempts)-1]
 	made.Outcome, made.Hurried = o, booked.Class == decision.CallerDeadline
+	made.Remaining = max(run.remaining(), 0)
+	made.RetryTokens, _ = run.router.Budget.Available()
 	run.outcome, run.errorAnswer, run.counted = o, call.ErrorAnswer, countsAgainstBucket(booked)
 	report := run.book(s, key, booked)
 	run.giveBack(tokensUsed(o))

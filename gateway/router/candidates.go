@@ -43,9 +43,11 @@ func (run *run) next() *standing {
 		if s.left {
 			continue
 		}
+		run.shut, run.full = false, ""
 		why := run.rules(s)
 		if why == "" {
 			why = run.take(s, strictly)
+			s.rule = decision.WhyOf(why)
 		}
 		if why == "" {
 			s.skipped, run.overflow = "", false
@@ -90,7 +92,8 @@ func (run *run) skip(s *standing, why decision.Reason) {
 	if s.skipped == why {
 		return
 	}
-	s.skipped = why
+	s.skipped, s.blocked, s.skippedAt = why, run.shut, time.Since(run.q.Accepted)
+	s.skippedWhy = run.explain(s)
 	if s.primary && run.primaryReason == "" {
 		run.primaryReason = why
 	}
@@ -113,9 +116,11 @@ func (run *run) skip(s *standing, why decision.Reason) {
 	}
 }
 
-// rules says why the request's terms, or what happened to it so far, rule s out.
+// rules says why the request's terms, or what happened to it so far, rule s out;
+// s.rule is then the rule.
 func (run *run) rules(s *standing) decision.Reason {
 	if s.terms != "" {
+		s.rule = decision.WhyOf(s.terms)
 		return s.terms
 	}
 	if s.primary && len(run.d.Attempts) == 0 {
@@ -123,6 +128,7 @@ func (run *run) rules(s *standing) decision.Reason {
 	}
 	for _, c := range run.causes {
 		if v := policy.MayFallback(run.q.Terms, c, run.stage, s.facts(s.primary)); !v.Allowed {
+			s.rule = v.Why
 			return v.Reason
 		}
 	}
@@ -141,11 +147,13 @@ func (run *run) take(s *standing, how manner) decision.Reason {
 	n := u.Inflight.Add(1)
 	h.counted = u
 	if limit := run.plan.UpstreamInflight; limit > 0 && elsewhere && n > limit {
+		run.full = "it holds its part of max_inflight"
 		run.giveBack(0)
 		return decision.Capacity
 	}
 	release, ok := u.Client.Limit(run.q.estimatedTokens())
 	if !ok {
+		run.full = "its limits are reached"
 		run.giveBack(0)
 		return decision.Capacity
 	}
@@ -198,9 +206,15 @@ func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
 	if why == decision.Capacity && how == waiting {
 		began := time.Now()
 		why = group.Wait(run.ctx, p, ask, min(s.Upstream.Patience, run.plan.MaxWait-run.waited, run.remaining()))
-		run.waited += time.Since(began)
+		run.rest(time.Since(began))
 	}
-	if why != "" {
+	switch why {
+	case "":
+	case decision.Capacity:
+		run.full = "its breaker lets only so many through"
+		return why
+	default:
+		run.shut = why != decision.NoCapability
 		return why
 	}
 	h.permit, h.used = p, true

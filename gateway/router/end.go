@@ -65,7 +65,10 @@ func (run *run) finish(s *standing) End {
 		run.d.ResponseModel = o.ResponseModel
 		if run.unread {
 			run.d.Status = decision.Cancelled
+			run.ended(decision.Why(decision.ClientGone))
+			return End{}
 		}
+		run.followed(decision.NextAnswered, decision.Why(decision.OK))
 		return End{}
 	case o.Relayed:
 		run.selected(s)
@@ -77,12 +80,15 @@ func (run *run) finish(s *standing) End {
 			run.d.Failed = s.Upstream.Name
 		}
 		run.d.Status = decision.Incomplete
+		run.ended(decision.WhyRelayed)
 		if o.Class == decision.ClientGone || run.unread {
 			run.d.Status = decision.Cancelled
+			run.ended(decision.Why(decision.ClientGone))
 		}
 		return End{Ending: policy.Broken(run.d.Status)}
 	case o.Class == decision.ClientGone:
 		run.last = decision.ReasonOf(o.Class)
+		run.ended(decision.Why(o.Class))
 	}
 	return run.stop()
 }
@@ -190,16 +196,23 @@ func (run *run) seal() {
 			Weight:     effective,
 			Share:      run.router.Traffic.Share(s.Upstream.Name),
 			Substitute: s.Substitute,
-			Skipped:    s.skipped,
 		}
 		if s.skipped == "" {
-			d.Candidates[i].Skipped = s.terms
+			s.skipped = s.terms
 		}
-		if s.asked {
-			d.Candidates[i].Skipped = ""
+		if !s.asked {
+			if s.skippedWhy == "" {
+				s.skippedWhy = run.explain(s)
+			}
+			c := &d.Candidates[i]
+			c.Skipped, c.SkippedWhy, c.Blocked, c.SkippedAt = s.skipped, s.skippedWhy, s.blocked, s.skippedAt
+		} else {
 			if !s.primary {
 				d.Fallback = true
 			}
 		}
+	}
+	if n := len(d.Attempts); n > 0 && d.Attempts[n-1].Next == "" {
+		run.ended(decision.Why(decision.Internal)) // a panic: nothing came to its end
 	}
 }

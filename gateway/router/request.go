@@ -34,6 +34,11 @@ type Request struct {
 	// BoundTo names what ties the request to one upstream, empty if nothing does.
 	BoundTo []string
 	Buffers upstream.Buffers
+	// Traceparent is what upstreams are told where the request has no span of its
+	// own (Decision.Span): the client's, empty without one. TraceFlags are those
+	// of the request's own spans. Tracestate goes with either.
+	Traceparent, Tracestate string
+	TraceFlags              byte
 }
 
 // Held reports whether the answer is given to the client only when it is complete.

@@ -64,8 +64,10 @@ func (r *Router) Route(ctx context.Context, plan *Plan, q *Request, d *decision.
 	for {
 		s := run.next()
 		if s == nil {
+			run.ended(run.nobody())
 			return run.stop()
 		}
+		run.followed(decision.NextSwitch, run.leftFor)
 		if run.ask(s) {
 			return run.finish(s)
 		}
@@ -136,6 +138,12 @@ type run struct {
 	hurried       bool             // the caller's own limit cut it before its bucket usually answers
 	moved         bool             // it was given up because its bucket opened
 	errorAnswer   *upstream.Answer // of the last attempt
+
+	// What the record says of it.
+	leftFor decision.Why  // why the last candidate was left
+	rested  time.Duration // since the last attempt
+	shut    bool          // a breaker refused the candidate that was asked for last
+	full    string        // what of it has no room; "": nothing
 }
 
 // standing is one candidate as it stands in this request.
@@ -149,6 +157,11 @@ type standing struct {
 	left    bool
 	retried bool
 	waited  time.Duration // before it was asked again
+
+	rule       decision.Why // that ruled it out, or skipped
+	skippedWhy string
+	skippedAt  time.Duration
+	blocked    bool // skipped by a breaker
 }
 
 func (run *run) prepare() {
@@ -237,6 +250,7 @@ func (run *run) ask(s *standing) (over bool) {
 			if run.hurried {
 				run.last = decision.ReasonOf(decision.CallerDeadline)
 			}
+			run.ended(decision.WhyOf(decision.RetryBudget))
 			return true
 		}
 		o, report := run.attempt(s)
@@ -246,7 +260,16 @@ func (run *run) ask(s *standing) (over bool) {
 			return true
 		}
 		run.note(s, o)
-		if !run.sameAgain(s, o, report) || run.take(s, run.manner(s)) != "" {
+		again, why := run.sameAgain(s, o, report)
+		if again {
+			if refused := run.take(s, run.manner(s)); refused != "" {
+				again, why = false, decision.WhyOf(refused)
+			}
+		}
+		if again {
+			run.followed(decision.NextSame, why)
+		} else {
+			run.leftFor = why
 			// What was granted to the attempt that is not made is not handed on.
 			run.free, run.fresh, run.rotated = false, false, false
 			run.leave(s, report)
@@ -296,22 +319,20 @@ func countsAgainstBucket(o decision.Outcome) bool {
 	return o.Class.Blame() == decision.OfBucket && !o.NamesModel
 }
 
-// sameAgain waits for and allows another attempt on s after o, where one is due.
-func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report) bool {
-	if run.ctx.Err() != nil || run.remaining() <= 0 {
-		return false
+// sameAgain waits for and allows another attempt on s after o, where one is due,
+// and says what decided so.
+func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report) (bool, decision.Why) {
+	switch {
+	case run.ctx.Err() != nil:
+		return false, decision.Why(decision.ClientGone)
+	case run.remaining() <= 0:
+		return false, decision.Why(run.failure)
 	}
 	if o.Class.Blame() == decision.OfCredential && run.anotherKey(s, o) {
 		run.free, run.rotated = true, true
-		return true
-	}
-	if run.attempts >= run.plan.Attempts {
-		return false
+		return true, decision.WhyAnotherKey
 	}
 	next := run.nextKind(s)
-	if next != policy.NoNext && run.attempts+1 >= run.plan.Attempts {
-		return false // the last attempt is for who has not been asked
-	}
 	again := policy.SameAgain(run.q.Terms, o, policy.Situation{
 		FirstFailure: report.FirstFailure,
 		Retried:      s.retried,
@@ -320,25 +341,39 @@ func (run *run) sameAgain(s *standing, o decision.Outcome, report breaker.Report
 		Patience:     max(s.Upstream.Patience-s.waited, 0),
 		MaxWait:      min(run.plan.MaxWait-run.waited, run.remaining()),
 	})
-	if !again.OK {
-		return false
+	switch {
+	case !again.OK && o.Class == decision.LocalRefusal:
+		return false, decision.Why(run.failure)
+	case !again.OK:
+		return false, again.Why
+	case run.attempts >= run.plan.Attempts, next != policy.NoNext && run.attempts+1 >= run.plan.Attempts:
+		// The last attempt is for who has not been asked.
+		return false, decision.WhyAttempts
+	}
+	wait := again.NotBefore
+	if again.Backoff {
+		wait = max(wait, jitter(s.Upstream.Base, s.Upstream.Cap, run.attempts-1))
+	}
+	if wait > run.plan.MaxWait-run.waited {
+		return false, decision.WhyMaxWait
+	}
+	if wait >= run.remaining() {
+		return false, decision.WhyOf(decision.Deadline)
+	}
+	began := time.Now()
+	if !sleep(run.ctx, wait) {
+		run.rested += time.Since(began)
+		return false, decision.Why(decision.ClientGone)
 	}
 	if again.Resend {
 		run.resent, run.fresh = true, true
 	} else {
 		s.retried = true
 	}
-	wait := again.NotBefore
-	if again.Backoff {
-		wait = max(wait, jitter(s.Upstream.Base, s.Upstream.Cap, run.attempts-1))
-	}
-	if wait > run.plan.MaxWait-run.waited || wait >= run.remaining() || !sleep(run.ctx, wait) {
-		return false
-	}
-	run.waited += wait
+	run.rest(wait)
 	s.waited += wait
 	run.free = again.Free
-	return true
+	return true, again.Why
 }
 
 // anotherKey: a key that is dead gives way to the next of the same upstream at once.
@@ -368,13 +403,19 @@ func (run *run) exhausted() bool {
 	switch {
 	case run.ctx.Err() != nil:
 		run.last = decision.ReasonOf(decision.ClientGone)
+		run.ended(decision.Why(decision.ClientGone))
 		return true
-	case run.attempts >= run.plan.Attempts, run.switches > run.plan.MaxSwitches:
+	case run.attempts >= run.plan.Attempts:
+		run.ended(run.bounded(decision.WhyAttempts))
+		return true
+	case run.switches > run.plan.MaxSwitches:
+		run.ended(run.bounded(decision.WhyMaxSwitches))
 		return true
 	case run.remaining() <= 0:
 		if !isTimeout(run.outcome.Class) {
 			run.last = decision.Deadline
 		}
+		run.ended(decision.WhyOf(decision.Deadline))
 		return true
 	}
 	return false

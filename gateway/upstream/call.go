@@ -44,6 +44,10 @@ type Call struct {
 	// ended as refused.
 	Fresh bool
 
+	// Traceparent and Tracestate tell the upstream which trace the attempt is part
+	// of; empty: they are not sent.
+	Traceparent, Tracestate string
+
 	FirstOutput time.Duration // longest wait for output of a stream; 0: none
 	// Whole bounds the attempt until its answer is released; 0: no limit.
 	Whole time.Duration

@@ -46,6 +46,12 @@ func (x *exchange) header() http.Header {
 			h["Accept"] = acceptSSE
 		}
 	}
+	if x.c.Traceparent != "" {
+		h["Traceparent"] = []string{x.c.Traceparent}
+		if x.c.Tracestate != "" {
+			h["Tracestate"] = []string{x.c.Tracestate}
+		}
+	}
 	if x.c.Key.header != "" {
 		h[x.c.Key.header] = x.c.Key.value
 	}
@@ -53,13 +59,13 @@ func (x *exchange) header() http.Header {
 }
 
 // ours reports whether a client's header of that name never passes: it would
-// carry the client's credential, speak of the client's connection, or let
-// net/http send a request again.
+// carry the client's credential, speak of the client's connection, place the
+// attempt in a trace by itself, or let net/http send a request again.
 func ours(name string) bool {
 	switch name {
 	case "Authorization", "X-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization",
 		"Host", "Content-Length", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
-		"Accept-Encoding", "Idempotency-Key", "X-Idempotency-Key":
+		"Accept-Encoding", "Idempotency-Key", "X-Idempotency-Key", "Traceparent", "Tracestate":
 		return true
 	}
 	return false
