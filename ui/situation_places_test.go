@@ -47,6 +47,21 @@ func placesState() api.State {
 	return s
 }
 
+// fleetState is of a gateway that shares its store with two others, of which one
+// has fallen silent.
+func fleetState() api.State {
+	s := healthyState()
+	s.Scope = "all gateways of the store"
+	s.Gateways = []api.Peer{
+		{Instance: "gw-1", Version: "v1.2.3", Since: ago(50 * time.Hour), LastSeen: ago(2 * time.Second), Answers: true, You: true},
+		{Instance: "gw-2", Version: "v1.2.3", Since: ago(50 * time.Hour), LastSeen: ago(4 * time.Second), Answers: true},
+		{Instance: "gw-3", Version: "v1.2.2", Since: ago(80 * time.Hour), LastSeen: ago(130 * time.Second)},
+	}
+	s.Sessions = append(s.Sessions, api.Session{Name: "ben", Instance: "gw-2", LastSeen: ago(3 * time.Minute), Since: ago(time.Hour)})
+	s.LastWrite = &api.Event{Event: "traffic_step", Time: ago(41 * time.Second), By: "ben", Revision: 118, Provider: "vertex-us-central1", From: "100", To: "75", Result: "ok"}
+	return s
+}
+
 func place(key string, state func() api.State) func(m *model) {
 	return func(m *model) {
 		give(m, state(), nil, nil)
@@ -65,6 +80,7 @@ func init() {
 		{"queue-bare", place("w", baseState)},
 		{"money", place("$", placesState)},
 		{"money-bare", place("$", baseState)},
+		{"fleet", place("o", fleetState)},
 	} {
 		fourSizes[s.name] = true
 		situations = append(situations, s)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -175,9 +176,11 @@ func hurt(n sources.Number) style {
 // identity says where this is, whether it may write, who asks, and the time.
 func (m *model) identity(w int) row {
 	s := m.live.state.Value()
-	env, instance, scope, you := "waiting", "", "", ""
+	env, instance, you := "waiting", "", ""
+	var scope, scopeShort span
 	if s != nil {
-		env, instance, scope, you = m.th.outside(s.Environment), m.th.outside(s.Instance), m.th.outside(s.Scope), m.th.outside(s.You.Name)
+		env, instance, you = m.th.outside(s.Environment), m.th.outside(s.Instance), m.th.outside(s.You.Name)
+		scope, scopeShort = m.gateways(s)
 		if env == "" {
 			env = "no environment"
 		}
@@ -209,7 +212,9 @@ func (m *model) identity(w int) row {
 	}
 	// From the richest to the barest: the first that fits.
 	tries := []row{
-		build(span{"failback", strong}, envSpan, span{instance, normal}, span{scope, dim}, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(span{"failback", strong}, envSpan, span{instance, normal}, scope, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(span{"failback", strong}, envSpan, span{instance, normal}, scopeShort, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(span{"failback", strong}, envSpan, span{instance, normal}, scopeShort, span{" " + short, st}, span{frozen, reversed}, span{" " + you, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
 		build(span{"failback", strong}, envSpan, span{instance, normal}, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
 		build(span{"failback", strong}, envSpan, span{instance, normal}, span{" " + short, st}, span{frozen, reversed}, span{" " + you, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
 		build(envSpan, span{instance, normal}, span{short, st}, span{frozen, reversed}, span{you, normal}).apartAlways(row{{utc, normal}}, w),
@@ -225,6 +230,29 @@ func (m *model) identity(w int) row {
 	}
 	// A long name gives way to the mode.
 	return build(span{cutRight(env, max(w-width(short)-2, 1), m.gl.cut), reversed}, span{short, st})
+}
+
+// gateways says how many of the gateways that share the store answer, or that a
+// command reaches this one alone.
+func (m *model) gateways(s *api.State) (full, short span) {
+	if len(s.Gateways) == 0 {
+		return span{m.th.outside(s.Scope), dim}, span{}
+	}
+	n := 0
+	for i := range s.Gateways {
+		if s.Gateways[i].Answers {
+			n++
+		}
+	}
+	of := strconv.Itoa(n) + "/" + strconv.Itoa(len(s.Gateways))
+	st := normal
+	switch whole := m.live.state.Whole(m.now); {
+	case whole.State == sources.Unknown:
+		of, st = "??/"+strconv.Itoa(len(s.Gateways)), warn
+	case n < len(s.Gateways):
+		st = bad
+	}
+	return span{of + " gateways answer", st}, span{of + " gw", st}
 }
 
 // apartAlways is apart with both sides, whatever the width.
