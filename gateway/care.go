@@ -84,6 +84,7 @@ func (g *Gateway) careFor(s *setup) {
 // The jobs: what the gateway does by itself, over and again.
 const (
 	jobCertificates  = "certificates"
+	jobBudgets       = "budgets"
 	jobConfiguration = "configuration"
 	jobDependencies  = "dependencies"
 	jobHealth        = "health"

@@ -95,6 +95,7 @@ type Gateway struct {
 	storage   traffic.Storage // instead of shares, where there is no store; nil: memory
 	evidence  *evidenceStore
 	overrides *overrides
+	budgets   *budgets
 	peers     *peers       // nil: the store is this gateway's own
 	audit     *storedAudit // nil without a store
 
@@ -116,6 +117,7 @@ type Gateway struct {
 	kept      map[string]*keptUpstream // guarded by reloading
 
 	alarms  alarms
+	noises  alarms // texts of net/http, which strangers cause
 	reloads reloads
 	seen    atomic.Pointer[fingerprint] // of the files as they were last read
 
@@ -244,6 +246,9 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 		return err
 	}
 	g.onStop(g.traffic.Close)
+	if err := g.openBudgets(); err != nil {
+		return err
+	}
 	g.openCare(cfg)
 	g.router = &router.Router{
 		Breakers: g.breakers,
@@ -279,6 +284,7 @@ func (g *Gateway) install(s *setup) {
 	t := topology(s)
 	g.metrics.Reset(t)
 	g.live.Reset(t)
+	g.budgets.set.Configure(objectivesOf(s.cfg), time.Since(g.budgets.started))
 	g.setup.Store(s)
 	g.careFor(s)
 	for name, k := range g.kept {
@@ -361,7 +367,7 @@ func (g *Gateway) listenClients(cfg *config.Config) (serve func(), err error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		ErrorLog:          noise(g.o.Log),
+		ErrorLog:          noise(g.note),
 	}
 	if cfg.TLS != nil {
 		if g.certs, err = newCertificates(cfg.TLS); err != nil {
@@ -495,8 +501,16 @@ func (g *Gateway) recordDecision(d *decision.Decision) {
 	}
 	g.metrics.Decision(d)
 	g.live.Decision(d)
+	g.budgets.observe(d)
 	g.gather(d)
 	g.operator.Decision(d)
+}
+
+// note passes on a text of net/http about whoever connects, if it is due.
+func (g *Gateway) note(text string) {
+	if text, ok := g.noises.due(text); ok {
+		g.o.Log(text)
+	}
 }
 
 func (g *Gateway) alarm(detail string) {

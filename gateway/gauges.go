@@ -6,7 +6,7 @@ import "failback/gateway/telemetry"
 func (g *Gateway) gauges() telemetry.Gauges {
 	v := g.view()
 	available, _ := g.router.Budget.Available()
-	out := telemetry.Gauges{RetryBudget: available, LogDropped: g.log.Stats().Dropped}
+	out := telemetry.Gauges{RetryBudget: available, LogDropped: g.log.Stats().Dropped, Budgets: g.budgetGauges()}
 	for _, u := range v.setup.cfg.Upstreams {
 		out.Shares = append(out.Shares, telemetry.ShareGauge{
 			Provider: u.Name, Region: u.Region, Share: g.traffic.Share(u.Name),

@@ -76,6 +76,7 @@ func (g *Gateway) startStore() {
 	})
 	g.run(g.followOverrides)
 	g.run(g.keepEvidence)
+	g.run(g.keepBudgets)
 	if g.peers != nil {
 		g.run(g.peers.run)
 		g.run(g.peers.follow)

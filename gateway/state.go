@@ -63,8 +63,9 @@ func (c *control) State(api.You) api.State {
 		state.Upstreams = append(state.Upstreams, up)
 		state.Revision += up.Revision
 	}
+	budgets := g.budgetsByModel()
 	for _, m := range s.cfg.Models {
-		model := api.Model{Name: m.Name}
+		model := api.Model{Name: m.Name, Budgets: budgets[m.Name]}
 		for _, c := range m.Candidates {
 			model.Candidates = append(model.Candidates, api.Candidate{
 				Upstream: c.Upstream, Model: c.Model, Weight: c.Weight, Substitute: c.Substitute,

@@ -498,6 +498,11 @@ type Budget struct {
 	By []BudgetSpend `json:"by,omitempty"`
 }
 
+// Unbounded is the value of a Budget's numbers, and their highest, where there
+// is no bound: a target of 1 allows nothing, so that one bad request exceeds it
+// by any factor.
+const Unbounded = 1e9
+
 // BudgetSpend is a part of what a budget was spent on.
 type BudgetSpend struct {
 	Provider string `json:"provider"` // who failed first, or none
