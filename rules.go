@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"failback/gateway"
+	"failback/gateway/config"
+	"failback/gateway/operator/api"
+	"failback/sources"
+	"failback/sources/rules"
+	"failback/ui/text"
+)
+
+// rulesFlags are those of failback rules.
+type rulesFlags struct {
+	threshold, interrupted string
+	clientRetries, output  string
+	measured, url          string
+	dashboard              bool
+}
+
+func runRulesFlags(in *invocation) {
+	connectFlags(in)
+	r := &in.rules
+	in.flags.StringVar(&r.threshold, "threshold", "", "fallback ratio above which it is an alert, 0 to 1")
+	in.flags.StringVar(&r.interrupted, "interrupted", "", "part of the answers that break off above which it is an alert, 0 to 1")
+	in.flags.StringVar(&r.clientRetries, "client-retries", "", "part of the requests that are clients' retries above which it is an alert, 0 to 1")
+	in.flags.StringVar(&r.output, "first-output", "", "p95 of the first output above which it is an alert: 5s")
+	in.flags.StringVar(&r.measured, "measured", "", "measure thresholds that are not given over this past: 30d")
+	in.flags.StringVar(&r.url, "runbook-url", "", "link runbooks: what stands before their id, or a URL with {id} in it")
+	in.flags.BoolVar(&r.dashboard, "dashboard", false, "a Grafana dashboard as JSON instead of rules")
+}
+
+// runRules prints alert rules, or a dashboard.
+func runRules(in *invocation) error {
+	if err := in.want(0); err != nil {
+		return err
+	}
+	f := &in.rules
+	o := rules.Options{RunbookURL: f.url}
+	var past time.Duration
+	var err error
+	for _, part := range []struct {
+		flag, value string
+		to          **float64
+	}{
+		{"threshold", f.threshold, &o.Thresholds.FallbackRatio},
+		{"interrupted", f.interrupted, &o.Thresholds.Interrupted},
+		{"client-retries", f.clientRetries, &o.Thresholds.ClientRetries},
+	} {
+		if *part.to, err = parsePart(part.value); err != nil {
+			return usagef("--%s: %v", part.flag, err)
+		}
+	}
+	if f.output != "" {
+		d, err := parseSpan(f.output)
+		if err != nil || d <= 0 {
+			return usagef("--first-output: %q is no time, as 5s or 800ms", f.output)
+		}
+		o.Thresholds.FirstOutput = new(d.Seconds())
+	}
+	if f.measured != "" {
+		if past, err = parseSpan(f.measured); err != nil || past <= 0 {
+			return usagef("--measured: %q is no time to look back, as 30d", f.measured)
+		}
+	}
+	known, err := in.rulesSource(past > 0)
+	if err != nil {
+		return err
+	}
+	defer known.close()
+	o.Selector, o.Every = known.sources.Prometheus.Selector, known.every
+	o.Objectives, o.Jobs = known.objectives, known.jobs
+
+	note := []string{"Alert rules of failback for Prometheus, from failback rules. docs/alerts.md says what each means."}
+	if past > 0 {
+		prom, every, err := sources.Prometheus(known.gateway, known.sources, os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		m, err := rules.Measure(in.ctx, prom, o.Selector, every, past)
+		if err != nil {
+			return fmt.Errorf("--measured %s: %s", f.measured, text.Visible(err.Error()))
+		}
+		o.Thresholds = m.Thresholds(o.Thresholds)
+		note = append(note, m.Note()...)
+	}
+	if f.dashboard {
+		d, err := rules.Dashboard(o)
+		if err != nil {
+			return err
+		}
+		_, err = in.out.Write(d)
+		return err
+	}
+	s, err := rules.New(o)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(in.out, s.YAML(note, o.RunbookURL))
+	return err
+}
+
+// rulesKnown is what rules are made from.
+type rulesKnown struct {
+	sources    api.Sources
+	every      time.Duration
+	objectives []rules.Objective
+	jobs       map[string]time.Duration
+	gateway    sources.Embedded // nil: none was asked
+	close      func()
+}
+
+// rulesSource asks the gateway that --connect names, else reads the
+// configuration. Without a configured Prometheus the past is in the gateway of
+// that configuration.
+func (in *invocation) rulesSource(past bool) (*rulesKnown, error) {
+	k := &rulesKnown{jobs: map[string]time.Duration{}, close: func() {}}
+	if in.connect == "" {
+		cfg, err := config.LoadText(config.Source{Path: in.config, Env: os.LookupEnv})
+		if err != nil {
+			return nil, err
+		}
+		if !past || cfg.Sources.Prometheus != nil {
+			k.fromConfig(cfg)
+			return k, nil
+		}
+	}
+	c, err := in.client("")
+	if err != nil {
+		return nil, err
+	}
+	s, err := in.state(c)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	k.gateway, k.close = c, c.Close
+	k.fromState(s)
+	return k, nil
+}
+
+func (k *rulesKnown) fromConfig(cfg *config.Config) {
+	k.every = cfg.Sources.Every
+	k.sources.Prometheus = api.Source{Selector: `job="` + api.ServiceName + `"`, EverySeconds: k.every.Seconds()}
+	if p := cfg.Sources.Prometheus; p != nil {
+		k.sources.Prometheus = api.Source{
+			URL: p.URL.String(), Selector: p.Selector, EverySeconds: k.every.Seconds(),
+			Method: p.Method, TimeoutSeconds: p.Timeout.Seconds(), Tenant: p.Tenant,
+		}
+	}
+	k.jobs = gateway.JobPaces(cfg)
+	for _, m := range cfg.Models {
+		if m.SLO == nil {
+			continue
+		}
+		if m.SLO.Availability > 0 {
+			k.objectives = append(k.objectives, rules.Objective{Model: m.Name, Kind: rules.Availability, Window: m.SLO.Window})
+		}
+		if m.SLO.FirstOutput != nil {
+			k.objectives = append(k.objectives, rules.Objective{Model: m.Name, Kind: rules.FirstOutput, Window: m.SLO.Window})
+		}
+	}
+}
+
+func (k *rulesKnown) fromState(s *api.State) {
+	k.sources = s.Sources
+	k.every = time.Duration(s.Sources.Prometheus.EverySeconds * float64(time.Second))
+	for _, m := range s.Models {
+		for _, b := range m.Budgets {
+			k.objectives = append(k.objectives, rules.Objective{Model: m.Name, Kind: b.Objective, Window: time.Duration(b.WindowSeconds * float64(time.Second))})
+		}
+	}
+	for _, j := range s.Jobs {
+		k.jobs[j.Name] = time.Duration(j.EverySeconds * float64(time.Second))
+	}
+}
+
+// parsePart reads a part of all requests; nil for none.
+func parsePart(s string) (*float64, error) {
+	if s == "" {
+		return nil, nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(f) || f < 0 || f >= 1 {
+		return nil, fmt.Errorf("%q is no part of all requests: 0.1 for 10%%, at least 0 and below 1", s)
+	}
+	return &f, nil
+}
