@@ -34,7 +34,8 @@ func Connect(gw Embedded, s api.Sources, env Env) (Metrics, Logs, error) {
 	prom, perr := newRemote("Prometheus", gw, s.Prometheus, "", env)
 	lokiAddr, _ := env("LOKI_ADDR")
 	loki, lerr := newRemote("Loki", gw, s.Loki, lokiAddr, env)
-	return newMetrics(prom, s.Prometheus), newLogs(loki, s.Loki), errors.Join(perr, lerr)
+	l, serr := newLogs(loki, s.Loki, env)
+	return newMetrics(prom, s.Prometheus), l, errors.Join(perr, lerr, serr)
 }
 
 // newRemote returns the server at addr, else at the configured URL, else the

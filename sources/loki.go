@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,29 +14,37 @@ import (
 	"failback/gateway/operator/api"
 )
 
-// logs is a Logs.
-type logs struct {
+// lokiClient is a Logs.
+type lokiClient struct {
 	*remote
 	// timeout is how long one answer is waited for.
-	timeout time.Duration
+	timeout  time.Duration
+	patience patience
 	// most is how many lines the server gives at once, as it said itself; 0: it
 	// did not.
 	most atomic.Int64
 }
 
-// newLogs returns the client of the Loki that s says.
-func newLogs(r *remote, s api.Source) *logs {
-	l := &logs{remote: r, timeout: LogsTimeout}
-	if s.TimeoutSeconds > 0 && !r.own {
+// newLogs returns the client of the Loki that r is and s says.
+func newLogs(r *remote, s api.Source, env Env) (*lokiClient, error) {
+	l := &lokiClient{remote: r, timeout: LogsTimeout, patience: patience{min: minBackoff, max: maxBackoff}}
+	if r.own || r.off != nil {
+		return l, nil
+	}
+	if s.TimeoutSeconds > 0 {
 		l.timeout = time.Duration(s.TimeoutSeconds * float64(time.Second))
 	}
-	return l
+	var err error
+	if l.patience, err = readPatience(env); err != nil {
+		return l, r.setup(err)
+	}
+	return l, nil
 }
 
-func (l *logs) Addr() string { return l.addr() }
+func (l *lokiClient) Addr() string { return l.addr() }
 
 // Query asks q.
-func (l *logs) Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnswer] {
+func (l *lokiClient) Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnswer] {
 	q = q.filled(time.Now()).capped()
 	if l.own {
 		q.Unparsed = "" // the gateway writes all of its lines itself
@@ -44,7 +53,7 @@ func (l *logs) Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnsw
 }
 
 // pages asks one question, its defaults filled in.
-func (l *logs) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) {
+func (l *lokiClient) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 	most := MaxLogsLimit
 	if m := int(l.most.Load()); m > 0 {
 		most = min(m, most)
@@ -54,8 +63,14 @@ func (l *logs) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 
 // ask asks for one answer with q's limit, or with the server's own if that is
 // smaller.
-func (l *logs) ask(ctx context.Context, q LogQuery) (*LogAnswer, error) {
+func (l *lokiClient) ask(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 	a, err := l.askOnce(ctx, q)
+	for n := 1; n <= l.patience.retries && passing(err) && ctx.Err() == nil; n++ {
+		if !pause(ctx, l.patience.wait(n, rand.Float64())) {
+			break
+		}
+		a, err = l.askOnce(ctx, q)
+	}
 	if m := mostLines(err); m > 0 && m < q.Limit {
 		l.most.Store(int64(m))
 		q.Limit = m
@@ -81,7 +96,7 @@ func mostLines(err error) int {
 	return n
 }
 
-func (l *logs) askOnce(ctx context.Context, q LogQuery) (*LogAnswer, error) {
+func (l *lokiClient) askOnce(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 	if l.off != nil {
 		return nil, l.off
 	}
@@ -103,7 +118,7 @@ func (l *logs) askOnce(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 }
 
 // request is a question for a path behind the server's own.
-func (l *logs) request(ctx context.Context, path string, v url.Values) (*http.Request, error) {
+func (l *lokiClient) request(ctx context.Context, path string, v url.Values) (*http.Request, error) {
 	u := *l.base
 	u.Path += path
 	u.RawQuery = v.Encode()
@@ -161,4 +176,16 @@ func (q LogQuery) wire() url.Values {
 		v.Set("step", strconv.FormatFloat(q.Step.Seconds(), 'f', -1, 64))
 	}
 	return v
+}
+
+// pause waits for d; false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

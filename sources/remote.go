@@ -90,28 +90,37 @@ func (r *remote) fail(kind RemoteKind, err error, text string) *RemoteError {
 	return &RemoteError{Kind: kind, Source: r.source, text: text, err: err}
 }
 
-// do asks and reads the whole answer, which is JSON. The error is a
-// *RemoteError. It never follows a redirect. It writes into req's header.
-func (r *remote) do(req *http.Request) (status int, body []byte, err error) {
+// send begins an exchange, with what the server is to be shown, and returns the
+// secrets in that. The error is a *RemoteError. It never follows a redirect. It
+// writes into req's header. The caller closes the answer's body.
+func (r *remote) send(req *http.Request) (res *http.Response, secrets []string, err error) {
 	if r.off != nil {
-		return 0, nil, r.off
+		return nil, nil, r.off
 	}
 	if req.URL.Scheme != r.base.Scheme || req.URL.Host != r.base.Host {
-		return 0, nil, r.fail(RemoteSetup, nil, "a question to another host than "+r.base.Host)
+		return nil, nil, r.fail(RemoteSetup, nil, "a question to another host than "+r.base.Host)
 	}
 	started := time.Now()
-	ctx := req.Context()
 	tr, err := r.transport()
 	if err != nil {
-		return 0, nil, r.fail(RemoteSetup, err, err.Error())
+		return nil, nil, r.fail(RemoteSetup, err, err.Error())
 	}
-	secrets, err := r.access.apply(req.Header)
-	if err != nil {
-		return 0, nil, r.fail(RemoteSetup, err, err.Error())
+	if secrets, err = r.access.apply(req.Header); err != nil {
+		return nil, nil, r.fail(RemoteSetup, err, err.Error())
 	}
-	res, err := tr.RoundTrip(req)
+	if res, err = tr.RoundTrip(req); err != nil {
+		return nil, nil, r.unreachable(req.Context(), started, err)
+	}
+	return res, secrets, nil
+}
+
+// do asks and reads the whole answer, which is JSON; otherwise as send.
+func (r *remote) do(req *http.Request) (status int, body []byte, err error) {
+	started := time.Now()
+	ctx := req.Context()
+	res, secrets, err := r.send(req)
 	if err != nil {
-		return 0, nil, r.unreachable(ctx, started, err)
+		return 0, nil, err
 	}
 	defer res.Body.Close()
 	limit := int64(maxRemoteAnswer)
@@ -215,7 +224,7 @@ func (r *remote) credentialHint(status int, message string, sent bool) string {
 	case status == http.StatusProxyAuthRequired:
 		return ": the proxy before it wants credentials"
 	case strings.Contains(message, "no org id"):
-		return ": set " + p + "_ORG_ID"
+		return ": it serves several tenants: set sources." + strings.ToLower(r.source) + ".tenant, or " + p + "_ORG_ID"
 	case sent && status == http.StatusUnauthorized:
 		return ": the credentials are refused: check " + p + "_USERNAME and " + p + "_PASSWORD, or " + p + "_BEARER_TOKEN"
 	case sent:

@@ -432,7 +432,7 @@ func TestOneServerOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = l.(*logs).do(req)
+	_, _, err = l.(*lokiClient).do(req)
 	refused(t, map[string]error{"Loki": err}, RemoteSetup, "a question to another host")
 	if elsewhere.last() != nil {
 		t.Error("another host was asked")
@@ -452,7 +452,7 @@ func TestFailureDoesNotWaitForTheCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.(*logs).own = false
+		l.(*lokiClient).own = false
 		begun := time.Now()
 		err = l.Query(t.Context(), 1, LogQuery{Query: "{}", Unparsed: "errors"}).Err
 		if took := time.Since(begun); took != 0 {
