@@ -109,6 +109,8 @@ type IncidentEntry struct {
 	By    string `json:"by"` // an operator, or auto
 	Text  string `json:"text"`
 	Event *Event `json:"event,omitempty"`
+	// Instance is, of an event, the gateway that it happened at.
+	Instance string `json:"instance,omitempty"`
 	// Runbook and Step are of a tick; Done is false where it was taken back.
 	Runbook string `json:"runbook,omitempty"`
 	Step    int    `json:"step,omitempty"`

@@ -1,0 +1,99 @@
+package incident
+
+import (
+	"fmt"
+	"strings"
+
+	"failback/gateway/operator/api"
+)
+
+// questions are what is asked before an incident is closed.
+var questions = map[string]string{
+	api.QuestionWindow:    "Was the observation window at full share held?",
+	api.QuestionSampled:   "Were degraded answers sampled, and what came of it?",
+	api.QuestionForbidden: "Was it checked that nothing fell back that may not?",
+	api.QuestionUsers:     "Which users are to be told, and who tells them?",
+	api.QuestionPrimary:   "Is the primary back, or is it decided to stay on the fallback?",
+	api.QuestionRunbook:   "Was the runbook's entry written, or which one is to be?",
+}
+
+// QueryForbidden is the canned query that must find nothing.
+const QueryForbidden = "not-allowed"
+
+// Standing is how one upstream stands now.
+type Standing struct {
+	Upstream string
+	State    string
+	Share    int
+	Window   string // for people: how much of its step's window was served
+}
+
+// Facts are what is known of each question, of some nothing.
+func Facts(r Record, standings []Standing) map[string]string {
+	c, m := &r.Counts, &r.Milestones
+	f := map[string]string{}
+	var windows, primary []string
+	for _, s := range standings {
+		primary = append(primary, fmt.Sprintf("%s %s, share %d%%", s.Upstream, s.State, s.Share))
+		if s.Window != "" {
+			windows = append(windows, s.Upstream+": "+s.Window)
+		}
+	}
+	f[api.QuestionWindow] = strings.Join(windows, "; ")
+	sampled := c.Semantic.Degraded.Good + c.Semantic.Degraded.Bad
+	f[api.QuestionSampled] = fmt.Sprintf("%d degraded answers, %d judged, %d of them bad", c.Degraded, sampled, c.Semantic.Degraded.Bad)
+	f[api.QuestionForbidden] = fmt.Sprintf("%d answers against policy were counted; failback query %s lists them from the log", c.Forbidden, QueryForbidden)
+	f[api.QuestionUsers] = fmt.Sprintf("%d requests failed, %d were answered degraded", c.Failed, c.Degraded)
+	switch {
+	case !m.TrafficBack.IsZero():
+		primary = append([]string{"traffic back since " + clock(m.TrafficBack)}, primary...)
+	case !m.Recovered.IsZero():
+		primary = append([]string{"technically recovered since " + clock(m.Recovered) + ", traffic is not back"}, primary...)
+	case len(r.Troubles) > 0:
+		primary = append([]string{"not recovered"}, primary...)
+	}
+	f[api.QuestionPrimary] = strings.Join(primary, "; ")
+	f[api.QuestionRunbook] = ticked(r)
+	return f
+}
+
+// ticked says which steps of which runbooks stand ticked.
+func ticked(r Record) string {
+	steps := map[string]map[int]bool{}
+	for _, e := range r.Entries {
+		if e.Kind != api.EntryTick {
+			continue
+		}
+		if steps[e.Runbook] == nil {
+			steps[e.Runbook] = map[int]bool{}
+		}
+		steps[e.Runbook][e.Step] = e.Done
+	}
+	var all []string
+	for _, name := range sortedKeys(steps) {
+		n := 0
+		for _, done := range steps[name] {
+			if done {
+				n++
+			}
+		}
+		all = append(all, fmt.Sprintf("%s: %d steps ticked", name, n))
+	}
+	if len(all) == 0 {
+		return "no step of a runbook was ticked"
+	}
+	return strings.Join(all, "; ")
+}
+
+func closing(r Record, facts map[string]string) []api.ClosingQuestion {
+	var l []api.ClosingQuestion
+	for _, id := range api.ClosingQuestions {
+		a := r.Answers[id]
+		q := api.ClosingQuestion{ID: id, Text: questions[id], Fact: facts[id], Answer: a.Text, By: a.By, At: a.At}
+		if !r.Open() {
+			q.Fact = a.Fact // as it was
+		}
+		l = append(l, q)
+	}
+	return l
+}

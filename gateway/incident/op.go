@@ -1,0 +1,410 @@
+package incident
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"failback/gateway/operator/api"
+)
+
+// OpKind says what an Op does.
+type OpKind string
+
+// The kinds of Op.
+const (
+	OpOpen    OpKind = "open"
+	OpTrouble OpKind = "trouble" // something is wrong, or its end came further
+	OpSwitch  OpKind = "switch"  // the first request went to another candidate
+	OpEvent   OpKind = "event"
+	OpNote    OpKind = "note"
+	OpTick    OpKind = "tick"
+	OpAnswer  OpKind = "answer"
+	OpClose   OpKind = "close"
+	OpReopen  OpKind = "reopen"
+	OpCount   OpKind = "count"
+)
+
+// Op is one change of a record. Fields that do not apply are empty.
+type Op struct {
+	Kind OpKind
+	// Writer is the process that made it, Instance its gateway. Seq grows with
+	// every op of a writer.
+	Writer, Instance string
+	Seq              uint64
+	At               time.Time
+	By               string // an operator, or decision.Auto
+
+	ID, Cause, Title string // OpOpen; Cause of OpTrouble, too
+	Text             string // note, answer, reason; of a trouble what it is
+	Event            *api.Event
+
+	Key      string // OpTrouble
+	Upstream string
+	Phase    Phase
+	Shared   bool // every gateway of the store sees it alike
+	// FirstFailure and FirstSwitch are of a trouble that begins, as far as they
+	// are known; FirstSwitch of OpSwitch, too.
+	FirstFailure, FirstSwitch time.Time
+
+	Runbook string
+	Step    int
+	Done    bool
+
+	Question string
+	Facts    map[string]string // OpClose: by question
+
+	Counts Counts
+	Lost   int // ops before it that had no room
+}
+
+// Apply is r after op. What r took already, and what comes too late for one that is
+// closed, changes nothing.
+func (r Record) Apply(op Op) Record {
+	if w, ok := r.Writers[op.Writer]; ok && op.Seq <= w.Seq {
+		return r
+	}
+	if r.ID == "" && op.Kind != OpOpen {
+		return r
+	}
+	late := r.State == api.IncidentClosed
+	r = r.clone()
+	r.wrote(op)
+	r.Lost += op.Lost
+	r.Revision++
+	switch op.Kind {
+	case OpNote:
+		r.add(api.IncidentEntry{At: op.At, Kind: api.EntryNote, By: op.By, Text: op.Text})
+	case OpTick:
+		r.tick(op)
+	case OpAnswer:
+		r.Answers[op.Question] = Answer{Text: cut(op.Text), By: op.By, At: op.At, Fact: r.Answers[op.Question].Fact}
+		r.add(api.IncidentEntry{At: op.At, Kind: api.EntryAnswer, By: op.By, Text: op.Question + ": " + op.Text})
+	case OpReopen:
+		if late {
+			r.reopen(op)
+		}
+	default:
+		if !late {
+			r.applyOpen(op)
+		}
+	}
+	r.bound()
+	return r
+}
+
+// applyOpen is Apply for what a closed record does not take.
+func (r *Record) applyOpen(op Op) {
+	switch op.Kind {
+	case OpOpen:
+		if r.ID != "" {
+			return // another gateway was first
+		}
+		r.ID, r.Title, r.Cause, r.State = op.ID, cut(op.Title), op.Cause, api.IncidentOpen
+		r.OpenedAt, r.OpenedBy = op.At, op.By
+		r.add(api.IncidentEntry{At: op.At, Kind: api.EntryOpened, By: op.By, Text: op.Title})
+	case OpTrouble:
+		r.trouble(op)
+	case OpSwitch:
+		r.firstSwitch(op.FirstSwitch, op.Upstream)
+	case OpEvent:
+		r.event(op)
+	case OpClose:
+		r.close(op)
+	case OpCount:
+		r.Counts = r.Counts.Plus(op.Counts)
+	}
+}
+
+// trouble takes the phase of one trouble, and what follows for the milestones.
+func (r *Record) trouble(op Op) {
+	was, known := r.Troubles[op.Key]
+	if known && was.Phase == op.Phase {
+		return
+	}
+	t := Trouble{Cause: op.Cause, Upstream: op.Upstream, Phase: op.Phase, Since: op.At}
+	if !op.Shared {
+		t.Instance = op.Instance
+	}
+	r.Troubles[op.Key] = t
+	if op.Upstream != "" && !slices.Contains(r.Upstreams, op.Upstream) && len(r.Upstreams) < maxUpstreams {
+		r.Upstreams = append(r.Upstreams, op.Upstream)
+	}
+	if !known && r.Milestones.FirstFailure.IsZero() && !op.FirstFailure.IsZero() {
+		// Before the opening, whatever clock it was read from.
+		r.Milestones.FirstFailure = earlier(op.FirstFailure, r.OpenedAt)
+		r.milestone(r.Milestones.FirstFailure, strings.TrimSpace("first failure "+of(op.Upstream)))
+	}
+	if !known && !op.FirstSwitch.IsZero() {
+		r.firstSwitch(op.FirstSwitch, op.Upstream)
+	}
+	r.settle(op, known)
+}
+
+// settle sets what holds for all troubles together, or takes it back.
+func (r *Record) settle(op Op, known bool) {
+	least := Back
+	for _, t := range r.Troubles {
+		if t.Phase.before(least) {
+			least = t.Phase
+		}
+	}
+	m := &r.Milestones
+	// The end of one trouble is told where it is not that of all of them.
+	part := op.Phase != Ill && len(r.Troubles) > 1 && !(least != Ill && m.Recovered.IsZero()) && !(least == Back && m.TrafficBack.IsZero())
+	var undone []string
+	if least == Ill && !m.Recovered.IsZero() {
+		undone = append(undone, "recovered at "+clock(m.Recovered))
+		m.Recovered = time.Time{}
+	}
+	if least != Back && !m.TrafficBack.IsZero() {
+		undone = append(undone, "traffic back at "+clock(m.TrafficBack))
+		m.TrafficBack = time.Time{}
+	}
+	switch {
+	case len(undone) > 0:
+		r.milestone(op.At, fmt.Sprintf("relapse: %s; no longer holds: %s", op.Text, strings.Join(undone, ", ")))
+	case op.Phase == Ill && known:
+		r.milestone(op.At, "relapse: "+op.Text)
+	case op.Phase == Ill && len(r.Troubles) > 1:
+		r.milestone(op.At, "joined by: "+op.Text)
+	case part:
+		r.milestone(op.At, string(op.Phase)+": "+op.Text)
+	}
+	if least != Ill && m.Recovered.IsZero() {
+		m.Recovered = later(op.At, r.OpenedAt)
+		r.milestone(m.Recovered, "technically recovered: "+op.Text)
+	}
+	if least == Back && m.TrafficBack.IsZero() {
+		m.TrafficBack = later(op.At, m.Recovered)
+		r.milestone(m.TrafficBack, "traffic back: "+op.Text)
+	}
+}
+
+func (r *Record) firstSwitch(at time.Time, upstream string) {
+	if !r.Milestones.FirstSwitch.IsZero() {
+		return
+	}
+	r.Milestones.FirstSwitch = later(at, r.Milestones.FirstFailure)
+	r.milestone(r.Milestones.FirstSwitch, strings.TrimSpace("first switch to another candidate "+from(upstream)))
+}
+
+// event adds a change, unless another gateway told the same one.
+func (r *Record) event(op Op) {
+	if op.Event == nil {
+		return
+	}
+	e := *op.Event
+	if e.Revision != 0 {
+		for _, there := range r.Entries {
+			o := there.Event
+			if o != nil && there.Instance != op.Instance && o.Revision == e.Revision && o.Event == e.Event && o.Provider == e.Provider && o.From == e.From && o.To == e.To {
+				return
+			}
+		}
+	}
+	e.Detail, e.Why, e.Seq = cut(e.Detail), cut(e.Why), 0 // its number means nothing in a record
+	r.add(api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: textOf(e), Instance: op.Instance, Event: &e})
+}
+
+func (r *Record) tick(op Op) {
+	text := fmt.Sprintf("%s, step %d", op.Runbook, op.Step)
+	if !op.Done {
+		text += ": taken back"
+	}
+	r.add(api.IncidentEntry{
+		At: op.At, Kind: api.EntryTick, By: op.By, Text: text, Runbook: op.Runbook, Step: op.Step, Done: op.Done,
+	})
+}
+
+func (r *Record) close(op Op) {
+	at := later(op.At, r.OpenedAt, r.Milestones.FirstSwitch, r.Milestones.TrafficBack, r.Milestones.Recovered)
+	r.State, r.ClosedAt, r.ClosedBy, r.Milestones.Closed = api.IncidentClosed, at, op.By, at
+	text := "closed"
+	if open := r.Unanswered(); len(open) > 0 {
+		text += ", unanswered: " + strings.Join(open, ", ")
+	}
+	if op.Text != "" {
+		text += ": " + op.Text
+	}
+	for id, fact := range op.Facts {
+		a := r.Answers[id]
+		a.Fact = cut(fact)
+		r.Answers[id] = a
+	}
+	r.add(api.IncidentEntry{At: at, Kind: api.EntryClosed, By: op.By, Text: text})
+}
+
+func (r *Record) reopen(op Op) {
+	text := "reopened; it was closed by " + r.ClosedBy + " at " + clock(r.ClosedAt)
+	if op.Text != "" {
+		text += ": " + op.Text
+	}
+	r.State, r.ClosedAt, r.ClosedBy, r.Milestones.Closed = api.IncidentOpen, time.Time{}, "", time.Time{}
+	r.add(api.IncidentEntry{At: op.At, Kind: api.EntryReopened, By: op.By, Text: text})
+}
+
+func (r *Record) milestone(at time.Time, text string) {
+	r.add(api.IncidentEntry{At: at, Kind: api.EntryMilestone, By: "auto", Text: text})
+}
+
+// add puts e into its place by time.
+func (r *Record) add(e api.IncidentEntry) {
+	e.Text = cut(e.Text)
+	i, _ := slices.BinarySearchFunc(r.Entries, e.At, func(there Entry, at time.Time) int {
+		if there.At.After(at) {
+			return 1
+		}
+		return -1 // after those of the same time
+	})
+	r.Entries = slices.Insert(r.Entries, i, Entry{IncidentEntry: e})
+}
+
+// bound leaves out what there is no room for: of the events after the first
+// entries the oldest, then of all that is no milestone.
+func (r *Record) bound() {
+	size := 0
+	for i := range r.Entries {
+		size += r.Entries[i].size()
+	}
+	for len(r.Entries) > maxEntries || size > maxBytes {
+		i := r.leastNeeded()
+		size -= r.Entries[i].size()
+		r.Entries = slices.Delete(r.Entries, i, i+1)
+		r.Lost++
+	}
+}
+
+func (r *Record) leastNeeded() int {
+	for _, needed := range [][]string{
+		{api.EntryNote, api.EntryTick, api.EntryAnswer, api.EntryMilestone, api.EntryOpened, api.EntryClosed, api.EntryReopened},
+		{api.EntryMilestone, api.EntryOpened, api.EntryClosed, api.EntryReopened},
+	} {
+		for i := min(firstEntries, len(r.Entries)/4); i < len(r.Entries); i++ {
+			if !slices.Contains(needed, r.Entries[i].Kind) {
+				return i
+			}
+		}
+	}
+	return len(r.Entries) / 2
+}
+
+// size is how many bytes e takes as JSON.
+func (e *Entry) size() int {
+	if e.Bytes == 0 {
+		b, _ := json.Marshal(e.IncidentEntry) // of plain values
+		e.Bytes = len(b)
+	}
+	return e.Bytes
+}
+
+// wrote notes that op is taken.
+func (r *Record) wrote(op Op) {
+	r.Writers[op.Writer] = Writer{Instance: op.Instance, Seq: op.Seq, At: op.At}
+	for len(r.Writers) > maxWriters {
+		oldest := ""
+		for name, w := range r.Writers {
+			if o, ok := r.Writers[oldest]; !ok || w.At.Before(o.At) || w.At.Equal(o.At) && name < oldest {
+				oldest = name
+			}
+		}
+		delete(r.Writers, oldest)
+	}
+}
+
+// heard is when a gateway last wrote to r.
+func (r Record) heard(instance string) (at time.Time) {
+	for _, w := range r.Writers {
+		if w.Instance == instance {
+			at = later(at, w.At)
+		}
+	}
+	return at
+}
+
+// textOf says for people what e is.
+func textOf(e api.Event) string {
+	var b strings.Builder
+	say := func(words ...string) {
+		for _, w := range words {
+			if w == "" {
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(w)
+		}
+	}
+	say(e.Provider, e.Capability)
+	if e.Action != "" {
+		say(e.Action)
+	} else {
+		say(strings.ReplaceAll(e.Event, "_", " "))
+	}
+	switch {
+	case e.From != "" && e.To != "":
+		say(e.From, ">", e.To)
+	default:
+		say(cmp.Or(e.To, e.From))
+	}
+	if e.Result != "" && e.Result != api.ResultOK {
+		say(e.Result)
+	}
+	if why := cmp.Or(e.Detail, e.Why, e.Required, e.Reason); why != "" {
+		b.WriteString(": " + why)
+	}
+	if e.Detail != "" && e.Why != "" && e.Why != e.Detail {
+		b.WriteString(" (" + e.Why + ")")
+	}
+	return b.String()
+}
+
+func of(upstream string) string {
+	if upstream == "" {
+		return ""
+	}
+	return "of " + upstream
+}
+
+func from(upstream string) string {
+	if upstream == "" {
+		return ""
+	}
+	return "from " + upstream
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+func later(ts ...time.Time) (last time.Time) {
+	for _, t := range ts {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// cut is s, or as much of it as a text may have, as valid UTF-8.
+func cut(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxText {
+		return s
+	}
+	i := maxText - len("…")
+	for i > 0 && !utf8.RuneStart(s[i]) {
+		i--
+	}
+	return s[:i] + "…"
+}
