@@ -68,6 +68,9 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 		}
 		b.WriteString(Table([]string{"MODEL", "CANDIDATE", ">WEIGHT", "SUBSTITUTE", "ITS MODEL"}, rows))
 	}
+	if l := budgets(s); l != "" {
+		b.WriteString("\n" + l)
+	}
 	fmt.Fprintf(&b, "\nconfiguration %s, hash %s, loaded %s\n", orNone(s.Config.Path), orNone(s.Config.Hash), Clock(s.Config.LoadedAt, now))
 	fmt.Fprintf(&b, "decision log  %s, %s lines written, %s dropped\n", orNone(s.Log.Target), Count(s.Log.Written), Count(s.Log.Dropped))
 	b.WriteString(ownWork(s, now))
