@@ -57,6 +57,9 @@ func appendDecision(b []byte, l *api.Decision) []byte {
 		b = append(b, `,"share":`...)
 		b = strconv.AppendInt(b, int64(c.Share), 10)
 		b = appendField(b, `,"skipped":`, c.Skipped)
+		if c.SkippedWhy != "" {
+			b = appendField(b, `,"skipped_why":`, c.SkippedWhy)
+		}
 		b = append(b, '}')
 	}
 	b = append(b, `],"attempts":[`...)
@@ -110,7 +113,33 @@ func appendAttempt(b []byte, a *api.DecisionAttempt) []byte {
 	if a.Detail != "" {
 		b = appendField(b, `,"detail":`, a.Detail)
 	}
+	b = appendSet(b, `,"started_ms":`, a.StartedMS)
+	b = appendSet(b, `,"remaining_deadline_ms":`, a.RemainingDeadlineMS)
+	b = appendSet(b, `,"retry_tokens":`, a.RetryTokens)
+	if a.Share != nil {
+		b = append(b, `,"share":`...)
+		b = strconv.AppendInt(b, int64(*a.Share), 10)
+	}
+	b = appendSet(b, `,"weight":`, a.Weight)
+	if a.Next != "" {
+		b = appendField(b, `,"next":`, a.Next)
+	}
+	if a.Why != "" {
+		b = appendField(b, `,"why":`, a.Why)
+	}
+	b = appendSet(b, `,"wait_ms":`, a.WaitMS)
+	if a.SpanID != "" {
+		b = appendField(b, `,"span_id":`, a.SpanID)
+	}
 	return append(b, '}')
+}
+
+// appendSet appends a field that is left out where it is not set.
+func appendSet(b []byte, key string, f *float64) []byte {
+	if f == nil {
+		return b
+	}
+	return appendFloat(append(b, key...), *f)
 }
 
 // eventLine is an event in the log. It has no number there: Seq belongs to the

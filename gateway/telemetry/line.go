@@ -74,6 +74,7 @@ func render(l *api.Decision, d *decision.Decision, m Meta) {
 	for _, c := range d.Candidates {
 		l.Candidates = append(l.Candidates, api.DecisionCandidate{
 			Provider: c.Provider, Model: c.Model, Weight: finite(c.Weight), Share: c.Share, Skipped: string(c.Skipped),
+			SkippedWhy: cut(c.SkippedWhy, detailRoom),
 		})
 	}
 	for i := range d.Attempts {
@@ -86,6 +87,25 @@ func render(l *api.Decision, d *decision.Decision, m Meta) {
 			UpstreamRequestID: cut(o.UpstreamRequestID, idRoom),
 			Code:              cut(o.Code, codeRoom), Detail: cut(o.Detail, detailRoom),
 		})
+		if a.Next != "" {
+			followed(&l.Attempts[len(l.Attempts)-1], a)
+		}
+		if d.Sampled {
+			l.Attempts[len(l.Attempts)-1].SpanID = a.Span.String()
+		}
+	}
+}
+
+// followed says of l how a began, what came after it and why.
+func followed(l *api.DecisionAttempt, a *decision.Attempt) {
+	v := &struct { // together: one allocation
+		started, remaining, tokens, weight, wait float64
+		share                                    int
+	}{ms(a.Started), ms(a.Remaining), finite(a.RetryTokens), finite(a.Weight), ms(a.Wait), a.Share}
+	l.StartedMS, l.RemainingDeadlineMS, l.RetryTokens, l.Weight, l.Share = &v.started, &v.remaining, &v.tokens, &v.weight, &v.share
+	l.Next, l.Why = string(a.Next), string(a.Why)
+	if a.Wait > 0 {
+		l.WaitMS = &v.wait
 	}
 }
 

@@ -46,6 +46,32 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// An attempt says what followed it and why, and how things stood.
+func TestLineSaysWhy(t *testing.T) {
+	d := fellOver()
+	d.TraceID, d.Span, d.Sampled = "trace", decision.SpanID{1}, true
+	d.Candidates[0].SkippedWhy = "text open since 03:48:10Z: 12/20 failed"
+	a := &d.Attempts[0]
+	a.Started, a.Remaining, a.RetryTokens, a.Share, a.Weight = time.Millisecond, 59*time.Second, 9, 25, 50
+	a.Next, a.Why, a.Span = decision.NextSwitch, decision.WhyRepeated, decision.SpanID{0xab, 7: 1}
+	l := Line(d, Meta{})
+	if l.Candidates[0].SkippedWhy != d.Candidates[0].SkippedWhy {
+		t.Errorf("%+v", l.Candidates[0])
+	}
+	got := l.Attempts[0]
+	if got.Next != "switch" || got.Why != "repeated" || got.SpanID != "ab00000000000001" || got.WaitMS != nil ||
+		*got.StartedMS != 1 || *got.RemainingDeadlineMS != 59000 || *got.RetryTokens != 9 || *got.Share != 25 || *got.Weight != 50 {
+		t.Errorf("%+v", got)
+	}
+	if second := l.Attempts[1]; second.StartedMS != nil || second.Share != nil || second.SpanID != "" {
+		t.Errorf("of an attempt without all that: %+v", second)
+	}
+	a.Wait, d.Sampled = 250*time.Millisecond, false
+	if got := Line(d, Meta{}).Attempts[0]; got.WaitMS == nil || *got.WaitMS != 250 || got.SpanID != "" {
+		t.Errorf("after a back-off, not exported: %+v", got)
+	}
+}
+
 func TestLineOfNothing(t *testing.T) {
 	l := Line(&decision.Decision{RetryTokens: math.NaN()}, Meta{})
 	if l.Candidates == nil || l.Attempts == nil || l.FirstOutputMS != nil || l.CostUSD != nil || l.RetryTokens != 0 {

@@ -64,6 +64,11 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s does not name the reason %s", reference, reason)
 		}
 	}
+	for _, why := range decision.Rules {
+		if !strings.Contains(text, "`"+string(why)+"`") {
+			t.Errorf("%s does not name the rule %s", reference, why)
+		}
+	}
 	for _, status := range decision.Statuses {
 		verdict := VerdictOf(status, "")
 		if verdict == Undecided {
