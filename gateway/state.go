@@ -46,6 +46,7 @@ func (c *control) State(api.You) api.State {
 		},
 		Traffic:  v.live.Traffic,
 		Log:      g.log.Stats().Log,
+		Traces:   g.traces(),
 		Settings: g.settings(s, restart),
 		Sources:  g.sources(s.cfg),
 		Limit:    limit(s.cfg),
@@ -294,6 +295,9 @@ func (v *view) closedFor(c *router.Candidate, terms policy.Terms) decision.Reaso
 // topology tells the metrics which label values there can be.
 func topology(s *setup) telemetry.Topology {
 	t := telemetry.Topology{DefaultTaskStays: s.unnamed.Fallback == policy.Never}
+	limits := s.cfg.Deadline
+	t.LongestFirstOutput = max(limits.FirstOutput, limits.Unary)
+	t.LongestRequest = max(limits.Unary, limits.FirstOutput+s.cfg.Stream.Max)
 	for _, tr := range breaker.Transitions {
 		t.Transitions = append(t.Transitions, telemetry.Transition(tr))
 	}

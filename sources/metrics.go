@@ -45,6 +45,9 @@ type Reading struct {
 	api.Number
 	// Why says in a few words why it is no value, empty of a value.
 	Why string
+	// Over says that the value is the highest that can be told: the true one is
+	// over it.
+	Over bool
 }
 
 // WhyOf is why r, judged to be n, is no value; empty also where only its age is

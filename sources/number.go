@@ -42,6 +42,8 @@ func (s State) String() string {
 type Number struct {
 	State State
 	Value float64 // the last one known; also of an unknown number, NaN if there never was one
+	// Over says that the true value is over Value.
+	Over bool
 	// Age is how old the sample is; of a number that never was, 0.
 	Age time.Duration
 	// At is when the sample was taken, by the source's clock.

@@ -57,10 +57,11 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		ownFallbacks   = &question{about: "fallback by upstream", promql: q.rate("primary", fallbacksTotal, "")}
 		verdicts       = &question{about: "failed an hour ago", promql: q.rate("verdict", verdictsTotal, before, `verdict=~"good|bad"`)}
 		outputs        = &question{about: "first output an hour ago", promql: q.rate("", firstOutput+"_count", before)}
+		buckets        = &question{about: "first output an hour ago", promql: q.rate("le", firstOutput+"_bucket", before)}
 		p95            = &question{about: "first output an hour ago", promql: "histogram_quantile(0.95, " + q.rate("le", firstOutput+"_bucket", before) + ")"}
 	)
 	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled,
-		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, p95}
+		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95}
 	p.ask(ctx, at, all)
 	v := &Overview{}
 	for _, a := range all {
@@ -109,8 +110,10 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	}
 	v.FirstOutputP95Before = unanswered(at)
 	if n, ok := p.single(v, outputs); ok {
-		if q, ok := p.single(v, p95); ok {
-			v.FirstOutputP95Before = quantileBefore(q, n, at)
+		if quantile, ok := p.single(v, p95); ok {
+			if byBound, ok := p.byLabel(v, buckets, "le"); ok {
+				v.FirstOutputP95Before = quantileBefore(0.95, quantile, n, byBound, at)
+			}
 		}
 	}
 	return v, nil
@@ -205,5 +208,5 @@ func warn(all []string, text string) []string {
 }
 
 func unanswered(at time.Time) Reading {
-	return Reading{api.Number{State: StateUnknown, At: at}, "not answered"}
+	return Reading{Number: api.Number{State: StateUnknown, At: at}, Why: "not answered"}
 }

@@ -93,6 +93,7 @@ func healthyProm() *fakeProm {
 		`sum by (verdict) (rate(failback_slo`:                   vector("verdict", "good", 99, "bad", 1),
 		`sum(rate(ai_model_first_output_seconds_count`:          vector("", "", 3),
 		`histogram_quantile(0.95, sum by (le) (rate(ai_model_f`: vector("", "", 1.1),
+		`sum by (le) (rate(ai_model_first_output_seconds_bucke`: vector("le", "1", 2.8, "2", 2.9, "+Inf", 3),
 	}}
 }
 
@@ -105,7 +106,7 @@ func TestOverview(t *testing.T) {
 	}
 	sampled := f.at.Add(-4 * time.Second)
 	is := func(at time.Time, state string, v float64, why string) Reading {
-		return Reading{api.Number{State: state, Value: v, At: at}, why}
+		return Reading{Number: api.Number{State: state, Value: v, At: at}, Why: why}
 	}
 	value := func(at time.Time, v float64) Reading { return is(at, api.StateValue, v, "") }
 	want := &Overview{

@@ -26,7 +26,7 @@ type ratioFacts struct {
 // reading is the ratio as it may be believed.
 func (f ratioFacts) reading() Reading {
 	is := func(state, why string) Reading {
-		return Reading{api.Number{State: state, At: f.Sampled}, why}
+		return Reading{Number: api.Number{State: state, At: f.Sampled}, Why: why}
 	}
 	switch {
 	case f.Requests == nil && f.RequestSeries > 0:
@@ -58,7 +58,7 @@ func (f ratioFacts) traffic() Reading {
 		return r
 	}
 	if !number(*f.Requests) {
-		return Reading{api.Number{State: StateUnknown, At: f.Sampled}, "the counters are no numbers"}
+		return Reading{Number: api.Number{State: StateUnknown, At: f.Sampled}, Why: "the counters are no numbers"}
 	}
 	return Reading{Number: api.Number{State: api.StateValue, Value: *f.Requests, At: f.Sampled}}
 }
@@ -89,7 +89,7 @@ func (f ratioFacts) rows(requests, fallbacks map[string]float64, requestsMetric 
 	}
 	for name := range fallbacks {
 		if _, ok := requests[name]; !ok {
-			rows = append(rows, RatioRow{name, Reading{api.Number{State: api.StateNone, At: f.Sampled}, "no series " + requestsMetric + " of it"}})
+			rows = append(rows, RatioRow{name, Reading{Number: api.Number{State: api.StateNone, At: f.Sampled}, Why: "no series " + requestsMetric + " of it"}})
 		}
 	}
 	slices.SortFunc(rows, func(a, b RatioRow) int {
@@ -105,7 +105,7 @@ func (f ratioFacts) rows(requests, fallbacks map[string]float64, requestsMetric 
 func failedBefore(verdicts map[string]float64, at time.Time) Reading {
 	good, hasGood := verdicts["good"]
 	bad, hasBad := verdicts["bad"]
-	is := func(state, why string) Reading { return Reading{api.Number{State: state, At: at}, why} }
+	is := func(state, why string) Reading { return Reading{Number: api.Number{State: state, At: at}, Why: why} }
 	switch {
 	case !hasGood && !hasBad:
 		return is(api.StateNone, "nothing is known of an hour ago")
@@ -118,25 +118,6 @@ func failedBefore(verdicts map[string]float64, at time.Time) Reading {
 	}
 	r := is(api.StateValue, "")
 	r.Value = bad / (good + bad)
-	return r
-}
-
-// quantileBefore is a quantile of a histogram that saw count observations a
-// second.
-func quantileBefore(quantile, count *float64, at time.Time) Reading {
-	is := func(state, why string) Reading { return Reading{api.Number{State: state, At: at}, why} }
-	switch {
-	case count == nil && quantile == nil:
-		return is(api.StateNone, "nothing is known of an hour ago")
-	case quantile == nil:
-		return is(api.StateNone, "no series "+firstOutput+"_bucket")
-	case count != nil && *count == 0:
-		return is(api.StateIdle, "no output an hour ago")
-	case !number(*quantile):
-		return is(api.StateNone, "the buckets of "+firstOutput+" are not whole")
-	}
-	r := is(api.StateValue, "")
-	r.Value = *quantile
 	return r
 }
 

@@ -118,7 +118,7 @@ func TestRatioRows(t *testing.T) {
 		map[string]float64{"b": 4, "a": 0, "zero": 5, "over": 1, "odd": math.NaN()},
 		map[string]float64{"b": 1, "a": 0, "over": 1.2, "gone": 3}, ownTotal)
 	is := func(name, state string, v float64, why string) RatioRow {
-		return RatioRow{name, Reading{api.Number{State: state, Value: v, At: at}, why}}
+		return RatioRow{name, Reading{Number: api.Number{State: state, Value: v, At: at}, Why: why}}
 	}
 	want := []RatioRow{
 		is("a", api.StateIdle, 0, "no requests in 5m"),
@@ -162,29 +162,6 @@ func TestFailedBefore(t *testing.T) {
 			got := failedBefore(tt.verdicts, at)
 			if got.State != tt.want || got.Value != tt.value || (got.Why == "") != (tt.want == api.StateValue) {
 				t.Errorf("got %+v, want %s %g", got, tt.want, tt.value)
-			}
-		})
-	}
-}
-
-func TestQuantileBefore(t *testing.T) {
-	at := time.Date(2026, 11, 30, 4, 12, 0, 0, time.UTC)
-	tests := []struct {
-		name            string
-		quantile, count *float64
-		want            string
-	}{
-		{"a value", some(1.1), some(3), api.StateValue},
-		{"nothing an hour ago", nil, nil, api.StateNone},
-		{"no output: NaN of nothing", some(math.NaN()), some(0), api.StateIdle},
-		{"no buckets", nil, some(3), api.StateNone},
-		{"no +Inf bucket: NaN of something", some(math.NaN()), some(3), api.StateNone},
-		{"no count, NaN", some(math.NaN()), nil, api.StateNone},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := quantileBefore(tt.quantile, tt.count, at); got.State != tt.want || (got.Why == "") != (tt.want == api.StateValue) {
-				t.Errorf("got %+v, want %s", got, tt.want)
 			}
 		})
 	}

@@ -12,7 +12,9 @@ import (
 
 // reading judges a number of Prometheus's.
 func (d *data) reading(r sources.Reading, now time.Time) sources.Number {
-	return d.metrics.Number(r.Number, now)
+	n := d.metrics.Number(r.Number, now)
+	n.Over = r.Over
+	return n
 }
 
 // ratio is the fallback ratio over five minutes and why it is no value.

@@ -140,7 +140,9 @@ func (m *model) number(n sources.Number, format func(float64) string) string {
 	case sources.Idle:
 		s = "idle"
 	default:
-		s = format(n.Value)
+		if s = format(n.Value); n.Over {
+			s = text.Over(s)
+		}
 	}
 	if n.Dim {
 		s += " " + text.Age(n.Age+m.stood())

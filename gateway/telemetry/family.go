@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -28,6 +30,9 @@ type family[M any] struct {
 
 	with func(values ...string) M
 	drop func(values ...string) bool
+	// vec and buckets are a histogram's.
+	vec     prometheus.Collector
+	buckets []float64
 }
 
 func newCounters(reg prometheus.Registerer, d definition) *family[prometheus.Counter] {
@@ -45,7 +50,19 @@ func newHistograms(reg prometheus.Registerer, d definition, buckets []float64) *
 	return &family[prometheus.Observer]{
 		definition: d, series: map[labels]prometheus.Observer{},
 		with: vec.WithLabelValues, drop: vec.DeleteLabelValues,
+		vec: vec, buckets: buckets,
 	}
+}
+
+// reaching is the histogram f if its bounds reach longest, else one in its place
+// that also has longest as a bound: a quantile over the highest bound could not
+// be told. What f counted is gone then, as after a restart.
+func reaching(reg prometheus.Registerer, f *family[prometheus.Observer], longest time.Duration) *family[prometheus.Observer] {
+	if longest.Seconds() <= f.buckets[len(f.buckets)-1] {
+		return f
+	}
+	reg.Unregister(f.vec)
+	return newHistograms(reg, f.definition, append(slices.Clone(f.buckets), longest.Seconds()))
 }
 
 // get returns the series of values, which may be new.

@@ -30,15 +30,17 @@ type Metrics struct {
 	// counts only reads them.
 	mu    sync.RWMutex
 	names *names
+	reg   prometheus.Registerer
 }
 
 // Bounds of the buckets, in seconds. Tokens begin within tenths of a second to
 // some ten; the tail is long, since an unary answer is its own first output.
 // Limits that configurations usually have (5 s, 12 s, 60 s, 600 s) are bounds,
-// so that the part of the requests within them can be told exactly.
+// so that the part of the requests within them can be told exactly. A limit over
+// the last one is added to them.
 var (
 	firstOutputBuckets = []float64{.05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 12, 15, 20, 30, 60, 120, 300, 600}
-	durationBuckets    = []float64{.05, .1, .25, .5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900}
+	durationBuckets    = []float64{.05, .1, .25, .5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1200}
 )
 
 var (
@@ -75,6 +77,7 @@ var (
 // those metrics out. Until Reset every name is unknown.
 func NewMetrics(reg prometheus.Registerer, gauges func() Gauges) *Metrics {
 	m := &Metrics{
+		reg:           reg,
 		requests:      newCounters(reg, requestsDef),
 		fallbacks:     newCounters(reg, fallbacksDef),
 		attempts:      newCounters(reg, attemptsDef),
@@ -104,6 +107,8 @@ func (m *Metrics) Reset(t Topology) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.names = n
+	m.firstOutput = reaching(m.reg, m.firstOutput, t.LongestFirstOutput)
+	m.duration = reaching(m.reg, m.duration, t.LongestRequest)
 	m.requests.reset(n.requestSeries(), n.keep(&m.requests.definition))
 	m.fallbacks.reset(n.fallbackSeries(), n.keep(&m.fallbacks.definition))
 	m.attempts.reset(n.attemptSeries(), n.keep(&m.attempts.definition))

@@ -530,3 +530,60 @@ func BenchmarkMetricsDecision(b *testing.B) {
 		})
 	}
 }
+
+// PQL-12: a histogram reaches the longest time that is configured, so that no
+// quantile sticks at a bound under it; and none begins anew for a limit that it
+// reaches.
+func TestPQL12BucketsReachTheLongestLimit(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := NewMetrics(reg, nil)
+	last := func(name string) float64 {
+		t.Helper()
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == name {
+				b := f.Metric[0].Histogram.Bucket
+				return b[len(b)-1].GetUpperBound()
+			}
+		}
+		t.Fatalf("no family %s", name)
+		return 0
+	}
+	topology := testTopology()
+	for _, tt := range []struct {
+		output, request   time.Duration
+		wantOut, wantRequ float64
+	}{
+		{10 * time.Minute, 16 * time.Minute, 600, 1200},
+		{45 * time.Minute, 2 * time.Hour, 2700, 7200},
+		{10 * time.Minute, 16 * time.Minute, 2700, 7200},
+	} {
+		topology.LongestFirstOutput, topology.LongestRequest = tt.output, tt.request
+		m.Reset(topology)
+		m.Decision(fellOver())
+		if got := last("ai_model_first_output_seconds"); got != tt.wantOut {
+			t.Errorf("%s: the first output's last bound is %g, want %g", tt.output, got, tt.wantOut)
+		}
+		if got := last("ai_workflow_duration_seconds"); got != tt.wantRequ {
+			t.Errorf("%s: the duration's last bound is %g, want %g", tt.request, got, tt.wantRequ)
+		}
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := uint64(0)
+	for _, f := range families {
+		if f.GetName() == "ai_model_first_output_seconds" {
+			for _, s := range f.Metric {
+				seen += s.Histogram.GetSampleCount()
+			}
+		}
+	}
+	if seen != 2 { // since the bounds were last widened
+		t.Errorf("%d observations, want 2", seen)
+	}
+}

@@ -23,6 +23,9 @@ type Topology struct {
 	HealthTransitions []Transition
 	// Shares are those that steps can come to, in percent, besides 0 and 100.
 	Shares []int
+	// LongestFirstOutput and LongestRequest are how long a client may have to wait
+	// for its first output, and for the end.
+	LongestFirstOutput, LongestRequest time.Duration
 }
 
 // Transition is one thing that a breaker, or the health of an upstream, can do.

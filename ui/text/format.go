@@ -46,6 +46,9 @@ func Seconds(v float64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + "s"
 }
 
+// Over writes that a number is over what is written of it: > 60.0s.
+func Over(written string) string { return "> " + written }
+
 // Count writes n with its thousands apart: 24 700.
 func Count(n uint64) string {
 	s := strconv.FormatUint(n, 10)
