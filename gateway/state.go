@@ -46,7 +46,6 @@ func (c *control) State(api.You) api.State {
 		},
 		Traffic:  v.live.Traffic,
 		Log:      g.log.Stats().Log,
-		Traces:   g.traces(),
 		Settings: g.settings(s, restart),
 		Sources:  g.sources(s.cfg),
 		Limit:    limit(s.cfg),
