@@ -99,18 +99,20 @@ type labelFormatRunner struct {
 
 func (r *labelFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 	p := r.p
+	var data map[string]string // for all templates of the stage, as it was before the first
 	for i := range r.formats {
 		f := &r.formats[i]
 		if f.from != nil {
 			if v, ok := p.get(f.from); ok {
-				p.set(f.name, v)
-				if f.from != f.name {
-					p.del(f.from)
-				}
+				r.put(f.name, v)
+				p.del(f.from) // also when it is the same: it is gone then
 			}
 			continue
 		}
-		v, err := f.t.execute(ts, line)
+		if len(data) == 0 {
+			data = p.data()
+		}
+		v, err := f.t.executeWith(ts, line, data)
 		if err != nil {
 			p.fail(errTemplate, err.Error())
 			continue
@@ -120,9 +122,15 @@ func (r *labelFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 			p.fail(errTemplate, errLineFull.Error())
 			continue
 		}
-		p.set(f.name, kept)
+		r.put(f.name, kept)
 	}
 	return line, true
+}
+
+// put sets a label, which no parser sets again then.
+func (r *labelFormatRunner) put(s *symbol, v []byte) {
+	r.p.set(s, v)
+	s.parsed = r.p.gen
 }
 
 // labelPick is a label of drop or keep, with a condition or without.
@@ -181,16 +189,20 @@ func (r *pickRunner) run(_ int64, line []byte) ([]byte, bool) {
 	}
 	for i, k := range r.stage.picks {
 		s := r.symbols[i]
-		v, ok := p.get(s)
-		if !ok || k.m != nil && !k.m.matchesBytes(v) {
+		switch s.name {
+		case errorLabel: // the error of the line, never a label of that name
+			if k.m == nil || k.m.Matches(p.err) {
+				p.err = ""
+			}
+			continue
+		case detailsLabel:
+			if k.m == nil || k.m.Matches(p.details) {
+				p.details = ""
+			}
 			continue
 		}
-		switch {
-		case s.name == errorLabel && p.err != "":
-			p.err = ""
-		case s.name == detailsLabel && p.details != "":
-			p.details = ""
-		default:
+		// A condition that an absent label fulfils counts as a change too.
+		if v, ok := p.get(s); k.m == nil && ok || k.m != nil && k.m.matchesBytes(v) {
 			p.del(s)
 		}
 	}
@@ -200,7 +212,7 @@ func (r *pickRunner) run(_ int64, line []byte) ([]byte, bool) {
 // keepOnly deletes a label that is not picked.
 func (r *pickRunner) keepOnly(s *symbol) {
 	v, ok := r.p.get(s)
-	if !ok {
+	if !ok || s.name == errorLabel || s.name == detailsLabel {
 		return
 	}
 	if !slices.ContainsFunc(r.stage.picks, func(k labelPick) bool {

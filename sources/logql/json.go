@@ -41,7 +41,7 @@ func (s *jsonStage) requires() []string { return nil }
 
 func (s *jsonStage) bind(p *pipeline) runner {
 	if len(s.paths) > 0 {
-		r := &jsonPathRunner{p: p, stage: s}
+		r := &jsonPathRunner{p: p, stage: s, places: make([]int, len(s.paths))}
 		for _, path := range s.paths {
 			r.symbols = append(r.symbols, p.symbol(path.label))
 		}
@@ -53,7 +53,7 @@ func (s *jsonStage) bind(p *pipeline) runner {
 // jsonKey is a top-level key as it stands in lines, and its label.
 type jsonKey struct {
 	raw    string
-	prefix []byte  // of the labels of an object of that name, with its _
+	prefix []byte  // of the labels of an object of that name
 	sym    *symbol // nil: without a name
 	skip   bool    // neither the field nor one below it is wanted
 }
@@ -81,8 +81,8 @@ func (r *jsonRunner) key(pos int, sc *jsonScanner) *jsonKey {
 		if sc.keyEsc {
 			key, _ = unescape(nil, key)
 		}
-		name := appendName(nil, key, true)
-		k.prefix = append(bytes.Clone(name), '_')
+		name := appendName(nil, key)
+		k.prefix = name
 		k.skip = !r.p.wantsPrefix(k.prefix)
 		if len(name) > 0 {
 			k.sym = r.p.symbolBytes(name)
@@ -138,7 +138,7 @@ func (r *jsonRunner) run(_ int64, line []byte) ([]byte, bool) {
 func (r *jsonRunner) field(sym *symbol, prefix []byte, sc *jsonScanner) (more, drop bool, err string) {
 	p := r.p
 	switch sc.typ {
-	case jsonArray:
+	case jsonArray, jsonNull:
 		return true, false, ""
 	case jsonObject:
 		if !p.wantsPrefix(prefix) {
@@ -172,10 +172,10 @@ func (r *jsonRunner) object(prefix, data []byte) (more, drop bool, err string) {
 		if sc.keyEsc {
 			key, _ = unescape(nil, key)
 		}
-		r.name = appendName(append(r.name[:0], prefix...), key, false)
+		r.name = appendName(append(r.name[:0], prefix...), key)
 		if sc.typ == jsonObject {
-			more, drop, err = r.field(nil, append(bytes.Clone(r.name), '_'), &sc)
-		} else if sc.typ == jsonArray {
+			more, drop, err = r.field(nil, bytes.Clone(r.name), &sc)
+		} else if len(r.name) == 0 {
 			more = true
 		} else {
 			more, drop, err = r.field(r.p.symbolBytes(r.name), nil, &sc)
@@ -219,6 +219,7 @@ type jsonPathRunner struct {
 	p       *pipeline
 	stage   *jsonStage
 	symbols []*symbol
+	places  []int // of the values in the line; -1: there is none
 }
 
 func (r *jsonPathRunner) run(_ int64, line []byte) ([]byte, bool) {
@@ -235,20 +236,40 @@ func (r *jsonPathRunner) run(_ int64, line []byte) ([]byte, bool) {
 	for i := range r.stage.paths {
 		sym := p.field(r.symbols[i])
 		typ, v, ok := findJSON(line, r.stage.paths[i].steps)
-		switch {
-		case !ok:
-			if _, have := p.get(r.symbols[i]); !have {
-				p.set(sym, nil)
-			}
-		case typ == jsonNull:
+		if !ok {
+			r.places[i] = -1
+			continue
+		}
+		r.places[i] = cap(line) - cap(v)
+		if r.behind(i) {
+			continue
+		}
+		switch typ {
+		case jsonNull:
 			p.set(sym, nil)
-		case typ == jsonObject:
+		case jsonObject:
 			p.set(sym, v)
 		default:
 			p.set(sym, p.jsonUnescape(v))
 		}
 	}
+	for i, place := range r.places {
+		if _, have := p.get(r.symbols[i]); place < 0 && !have {
+			p.set(p.field(r.symbols[i]), nil)
+		}
+	}
 	return line, true
+}
+
+// behind says whether an earlier expression for the same label has a value that
+// stands further on in the line: of several the last in the line counts.
+func (r *jsonPathRunner) behind(i int) bool {
+	for j := range i {
+		if r.symbols[j] == r.symbols[i] && r.places[j] > r.places[i] {
+			return true
+		}
+	}
+	return false
 }
 
 // findJSON returns the value at a path.
@@ -305,58 +326,6 @@ func jsonElement(data []byte, index int) (jsonType, []byte, bool) {
 		off = skipSpace(data, off+1)
 	}
 	return 0, nil, false
-}
-
-// parseJSONPath reads an expression: a.b[0]["c d"].
-func parseJSONPath(s string) ([]jsonStep, bool) {
-	var steps []jsonStep
-	for i := 0; i < len(s); {
-		switch {
-		case s[i] == '[':
-			end := strings.IndexByte(s[i:], ']')
-			if strings.HasPrefix(s[i:], `["`) {
-				end = strings.Index(s[i+2:], `"]`)
-				if end < 0 {
-					return nil, false
-				}
-				name, err := strconv.Unquote(s[i+1 : i+2+end+1])
-				if err != nil {
-					return nil, false
-				}
-				steps = append(steps, jsonStep{name: name, index: -1})
-				i += 2 + end + 2
-			} else {
-				if end < 0 {
-					return nil, false
-				}
-				n, err := strconv.Atoi(s[i+1 : i+end])
-				if err != nil || n < 0 {
-					return nil, false
-				}
-				steps = append(steps, jsonStep{index: n})
-				i += end + 1
-			}
-		case isNameStart(s[i]) || s[i] == '.' && len(steps) > 0:
-			if s[i] == '.' {
-				i++
-			}
-			n := i
-			for n < len(s) && isNameByte(s[n]) {
-				n++
-			}
-			if n == i || !isNameStart(s[i]) {
-				return nil, false
-			}
-			if i > 0 && s[i-1] != '.' {
-				return nil, false
-			}
-			steps = append(steps, jsonStep{name: s[i:n], index: -1})
-			i = n
-		default:
-			return nil, false
-		}
-	}
-	return steps, len(steps) > 0
 }
 
 // FieldReader says what `json` makes of lines, for a source that wants to keep

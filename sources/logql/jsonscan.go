@@ -331,10 +331,11 @@ func cleanText(v []byte) []byte {
 	}, v)
 }
 
-// appendName appends a field's name as a label name has it.
-func appendName(dst []byte, key []byte, first bool) []byte {
+// appendName appends a field's name to that of the object it is in, as a label
+// name has it. A field without a name has its object's.
+func appendName(dst []byte, key []byte) []byte {
 	key = bytes.TrimSpace(key)
-	if first && len(key) > 0 && isDigit(key[0]) {
+	if len(key) > 0 && (len(dst) > 0 || isDigit(key[0])) {
 		dst = append(dst, '_')
 	}
 	for len(key) > 0 {

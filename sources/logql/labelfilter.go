@@ -89,7 +89,12 @@ type boundText struct {
 	sym *symbol
 }
 
+// ok compares __error__ with the error of the line, and all else with labels:
+// of the details of an error only a label of that name is seen.
 func (f *boundText) ok() bool {
+	if f.sym.name == errorLabel {
+		return f.m.Matches(f.p.err)
+	}
 	v, _ := f.p.get(f.sym)
 	return f.m.matchesBytes(v)
 }

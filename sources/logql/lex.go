@@ -259,8 +259,22 @@ func (l *lexer) number(t token, rest string) token {
 		t.kind, t.num = tokNumber, f
 	} else if d, ok := parseDuration(t.text); ok {
 		t.kind, t.dur, t.line = tokDuration, d, 0
-	} else if b, err := parseBytes(t.text); err == nil {
+	} else if b, ok := parseSize(t.text); ok {
+		if b == 0 {
+			t.kind, t.text = tokBad, "binary literal has no digits" // 0B, which is how Loki writes it
+			return t
+		}
 		t.kind, t.size, t.line = tokBytes, b, 0
+	} else if n := len(t.text) - len(strings.TrimLeft(t.text, "0123456789.")); !strings.ContainsRune("eExXpPbBoO_", rune(t.text[n])) {
+		// A number, and a name right behind it.
+		f, err := strconv.ParseFloat(t.text[:n], 64)
+		if err != nil {
+			t.kind, t.text = tokBad, "syntax error: unexpected "+string(tokNumber)
+			return t
+		}
+		t.kind, t.num, t.text = tokNumber, f, t.text[:n]
+		l.advance(n)
+		return t
 	} else {
 		t.kind, t.text = tokBad, "syntax error: "+strconv.Quote(t.text)+" is no number, duration or size"
 		return t

@@ -64,7 +64,7 @@ func (r *logfmtRunner) run(_ int64, line []byte) ([]byte, bool) {
 		if len(v) == 0 && !r.stage.keepEmpty {
 			continue
 		}
-		r.name = appendName(r.name[:0], sc.key, true)
+		r.name = appendName(r.name[:0], sc.key)
 		if len(r.name) == 0 {
 			continue
 		}

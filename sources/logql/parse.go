@@ -52,7 +52,7 @@ const noMatcher = `queries require at least one regexp or equality matcher that 
 
 // Parse reads a query. The error is a *ParseError.
 func Parse(query string) (q *Query, err error) {
-	if len(query) > maxQuery {
+	if len(query) >= maxQuery {
 		return nil, &ParseError{Message: fmt.Sprintf("input size too long (%d > %d)", len(query), maxQuery)}
 	}
 	if !utf8.ValidString(query) {
@@ -703,14 +703,12 @@ func (p *parser) json() stage {
 	for {
 		name := p.expect(tokIdent)
 		path := jsonPath{label: name.text, text: name.text}
-		at := name
 		if p.accept("=") {
-			at = p.expect(tokString)
-			path.text = at.text
+			path.text = p.expect(tokString).text
 		}
-		steps, ok := parseJSONPath(path.text)
-		if !ok {
-			p.failAt(at, fmt.Sprintf("cannot parse expression [%s]: it is no path like a.b[0][\"c d\"]", path.text))
+		steps, err := parseJSONPath(path.text)
+		if err != nil {
+			p.wrong("cannot parse expression [%s]: %v", path.text, err)
 		}
 		path.steps = steps
 		s.paths = append(s.paths, path)

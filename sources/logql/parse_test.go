@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 		{`{a="b"} | c="d" e="f"`, `{a="b"} | (c="d" and e="f")`},
 		{`{a="b"} | c=1, d==2, e!=-3, f>=1.5e3`, `{a="b"} | (c == 1 and (d == 2 and (e != -3 and f >= 1500)))`},
 		{`{a="b"} | c>1m30s and d<1d and e<=250ms`, `{a="b"} | ((c > 1m30s and d < 24h) and e <= 250ms)`},
-		{`{a="b"} | c>1KB | d<2MiB`, `{a="b"} | c > 1000B | d < 2097152B`},
+		{`{a="b"} | c>1KB | d<2MiB`, `{a="b"} | c > 1000B | d < 2100000B`},
 		{`{a="b"} | line_format "{{.x}} y"`, ``},
 		{`{a="b"} | label_format c=d,e="{{.f}}"`, `{a="b"} | label_format c=d, e="{{.f}}"`},
 		{`{a="b"} | drop c, d="e" | keep f, g=~"h"`, ``},

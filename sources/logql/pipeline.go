@@ -47,7 +47,8 @@ type symbol struct {
 	present bool
 	val     []byte
 
-	// parsed is the line in which a parser last set the symbol.
+	// parsed is the line in which a parser or label_format last set the symbol: no
+	// parser sets it in that line again, even if it has been taken away since.
 	parsed uint64
 
 	// checks are filters that directly follow the parser and look at this label
@@ -95,13 +96,13 @@ func newHints(stages []stage, unwrap *unwrapExpr, g *grouping) hints {
 	if unwrap != nil {
 		add(unwrap.label)
 	}
-	h := hints{preserve: slices.Contains(need, errorLabel)}
+	var h hints
 	switch {
 	case g == nil || g.without:
 	case len(g.labels) == 0 && len(need) == 0:
 		h.none = true
 	default:
-		h.required = need
+		h.required, h.preserve = need, slices.Contains(need, errorLabel)
 	}
 	return h
 }
@@ -263,21 +264,30 @@ func (p *pipeline) del(s *symbol) {
 	s.present, s.val = false, nil
 }
 
-// get returns the value of a label and whether there is one.
+// get returns the value of a label and whether there is one. The error of the
+// line is none, whatever labels of its name a field has made.
 func (p *pipeline) get(s *symbol) ([]byte, bool) {
 	if s.gen == p.gen {
 		return s.val, s.present
 	}
-	if s.inBase {
-		return s.base, true
-	}
+	return s.base, s.inBase
+}
+
+// told says whether the details of an error are a label: with their error, or
+// without it once anything has changed a label of the line.
+func (p *pipeline) told() bool {
+	return p.details != "" && (p.err != "" || len(p.touched) > 0)
+}
+
+// look is get with the error of the line, which hides a label of its name.
+func (p *pipeline) look(s *symbol) ([]byte, bool) {
 	switch {
 	case p.err != "" && s.name == errorLabel:
 		return []byte(p.err), true
-	case p.details != "" && s.name == detailsLabel:
+	case s.name == detailsLabel && p.told():
 		return []byte(p.details), true
 	}
-	return nil, false
+	return p.get(s)
 }
 
 // fail notes an error; the line goes on.
@@ -310,9 +320,7 @@ func (p *pipeline) keepBytes(v []byte) ([]byte, bool) {
 func (p *pipeline) extract(s *symbol, v []byte) (more, drop bool) {
 	if s.parsed == p.gen {
 		p.twice = true
-		if len(p.hints.required) > 0 {
-			return true, false // the first one stands
-		}
+		return true, false // the first one stands
 	}
 	p.found++
 	s.parsed = p.gen
@@ -374,18 +382,22 @@ func (p *pipeline) labels() Labels {
 		text = text[len(s.val):]
 	}
 	if p.err != "" {
-		out = appendAbsent(out, Label{errorLabel, p.err})
-		if p.details != "" {
-			out = appendAbsent(out, Label{detailsLabel, p.details})
-		}
+		out = withLabel(out, Label{errorLabel, p.err})
+	}
+	if p.told() {
+		out = withLabel(out, Label{detailsLabel, p.details})
 	}
 	sortLabels(out)
 	return out
 }
 
-func appendAbsent(l Labels, lb Label) Labels {
-	if _, ok := l.Lookup(lb.Name); ok {
-		return l
+// withLabel sets a label in place of one of its name.
+func withLabel(l Labels, lb Label) Labels {
+	for i := range l {
+		if l[i].Name == lb.Name {
+			l[i] = lb
+			return l
+		}
 	}
 	return append(l, lb)
 }

@@ -25,6 +25,7 @@ type refLine struct {
 	stream map[string]string
 	labels map[string]string
 	parsed map[string]bool // by the parser, and not touched since
+	taken  map[string]bool // by a parser or label_format: no parser sets it again
 	line   string
 	err    string
 }
@@ -118,8 +119,6 @@ func refJSON(line string, emit func(name, value string)) error {
 				if _, err := dec.Token(); err != nil {
 					return errRefBroken
 				}
-			case nil:
-				emit(name, "")
 			case string:
 				emit(name, v)
 			case json.Number:
@@ -136,7 +135,9 @@ func (l *refLine) parse(name, value string) {
 	if _, ok := l.stream[name]; ok {
 		name += "_extracted"
 	}
-	l.labels[name], l.parsed[name] = value, true
+	if !l.taken[name] {
+		l.labels[name], l.parsed[name], l.taken[name] = value, true, true
+	}
 }
 
 var (
@@ -274,8 +275,8 @@ func randomStages(r *rand.Rand, logfmt, clean bool) []refStage {
 			direct = false
 			out = append(out, refStage{fmt.Sprintf(`| label_format %s=%s`, to, from), func(l *refLine) bool {
 				if v, ok := l.labels[from]; ok {
+					l.labels[to], l.taken[to] = v, true
 					delete(l.labels, from)
-					l.labels[to] = v
 				}
 				l.parsed = map[string]bool{}
 				return true
@@ -284,7 +285,7 @@ func randomStages(r *rand.Rand, logfmt, clean bool) []refStage {
 			to, from := pick(r, refNames), pick(r, refNames)
 			direct = false
 			out = append(out, refStage{fmt.Sprintf(`| label_format %s="<{{.%s | upper}}>"`, to, from), func(l *refLine) bool {
-				l.labels[to] = "<" + strings.ToUpper(l.labels[from]) + ">"
+				l.labels[to], l.taken[to] = "<"+strings.ToUpper(l.labels[from])+">", true
 				return true
 			}})
 		case 4:
@@ -358,7 +359,7 @@ func randomLines(r *rand.Rand, logfmt bool) []Entry {
 
 // process runs a line through a pipeline, nil when it is dropped.
 func (q *refQuery) process(e Entry) *refLine {
-	l := &refLine{ts: e.TS, stream: map[string]string{}, labels: map[string]string{}, parsed: map[string]bool{}, line: string(e.Line)}
+	l := &refLine{ts: e.TS, stream: map[string]string{}, labels: map[string]string{}, parsed: map[string]bool{}, taken: map[string]bool{}, line: string(e.Line)}
 	for _, lb := range e.Labels {
 		l.stream[lb.Name], l.labels[lb.Name] = lb.Value, lb.Value
 	}

@@ -206,6 +206,10 @@ func (s *sampler) find() *innerSeries {
 	name := labels.String()
 	in := s.known[name]
 	if in == nil {
+		if kind, ok := labels.Lookup(errorLabel); ok && !p.excused { // a field of that name
+			s.failed = pipelineError(kind, labels)
+			return nil
+		}
 		if len(s.series) == maxInner {
 			s.failed = bad("the query has more than " + strconv.Itoa(maxInner) +
 				" series before they are aggregated: group by fewer labels (sum by (…)) or filter more")

@@ -161,6 +161,41 @@ type boundTemplate struct {
 	line []byte
 }
 
+// data are the labels for a template.
+func (p *pipeline) data() map[string]string {
+	data := map[string]string{}
+	for _, l := range p.labels() {
+		data[l.Name] = l.Value
+	}
+	return data
+}
+
+// executeWith is execute with labels as they were.
+func (b *boundTemplate) executeWith(ts int64, line []byte, data map[string]string) ([]byte, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.out.Reset()
+	if b.t == nil {
+		for _, part := range b.parts {
+			v := part.text
+			if part.field != "" {
+				v = data[part.field]
+			}
+			if b.out.Len()+len(v) > maxTemplateOut {
+				return nil, errTooLong
+			}
+			b.out.WriteString(v)
+		}
+		return b.out.Bytes(), nil
+	}
+	b.ts, b.line = ts, line
+	if err := b.t.Execute(boundedWriter{&b.out}, data); err != nil {
+		return nil, err
+	}
+	return b.out.Bytes(), nil
+}
+
 // execute returns what the template makes of the line; valid until the next.
 func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 	if b.err != nil {
@@ -173,7 +208,7 @@ func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 				b.out.WriteString(part.text)
 				continue
 			}
-			v, _ := b.p.get(b.symbols[i])
+			v, _ := b.p.look(b.symbols[i])
 			if b.out.Len()+len(v) > maxTemplateOut {
 				return nil, errTooLong
 			}
@@ -181,15 +216,7 @@ func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 		}
 		return b.out.Bytes(), nil
 	}
-	b.ts, b.line = ts, line
-	data := map[string]string{}
-	for _, l := range b.p.labels() {
-		data[l.Name] = l.Value
-	}
-	if err := b.t.Execute(boundedWriter{&b.out}, data); err != nil {
-		return nil, err
-	}
-	return b.out.Bytes(), nil
+	return b.executeWith(ts, line, b.p.data())
 }
 
 // lineFuncs are the template functions that depend on the line.

@@ -114,3 +114,35 @@ func parseBytes(s string) (uint64, error) {
 	}
 	return uint64(f), nil
 }
+
+// sizeUnits are those of a size in a query; values of labels may have more.
+var sizeUnits = map[string]bool{
+	"B": true, "k": true, "kB": true, "ki": true, "kiB": true, "K": true, "KB": true, "Ki": true, "KiB": true,
+	"M": true, "MB": true, "Mi": true, "MiB": true, "G": true, "GB": true, "Gi": true, "GiB": true,
+	"T": true, "TB": true, "Ti": true, "TiB": true,
+}
+
+// parseSize reads a size of a query. It is taken as Loki compares with it, which
+// hands queries on as text: in decimal units, with a digit behind the point if
+// there is one before it and with none else. 1KiB is 1000, and 1536B is 1500.
+func parseSize(s string) (uint64, bool) {
+	if !sizeUnits[strings.TrimLeft(s, "0123456789.")] {
+		return 0, false
+	}
+	n, err := parseBytes(s)
+	if err != nil || n < 10 {
+		return n, err == nil
+	}
+	unit := 1.0
+	for float64(n)/unit >= 1000 {
+		unit *= 1000
+	}
+	if unit == 1 {
+		return n, true
+	}
+	v := math.Floor(float64(n)/unit*10+.5) / 10
+	if v >= 10 {
+		v = math.RoundToEven(v)
+	}
+	return uint64(math.Round(v * unit)), true
+}

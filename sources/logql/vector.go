@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"net/http"
 	"slices"
 )
 
@@ -291,6 +292,11 @@ func (n *scalarNode) at(step int) ([]sample, error) {
 	return out, nil
 }
 
+// manyMatches is an error that Loki takes for its own.
+func manyMatches(message string) error {
+	return &QueryError{Status: http.StatusInternalServerError, Message: message}
+}
+
 // binNode combines two vectors.
 type binNode struct {
 	e       *binExpr
@@ -354,8 +360,7 @@ func (n *binNode) at(step int) ([]sample, error) {
 	for _, s := range r {
 		k := n.key(s.m)
 		if _, twice := right[k]; twice && !logical {
-			return nil, bad("found duplicate series on the right side of " + n.e.op + " for the labels " + k +
-				": many-to-one matching is not supported here; aggregate, or match on more labels")
+			return nil, manyMatches("found duplicate series on the right hand-side;many-to-many matching not allowed: matching labels must be unique on one side")
 		}
 		right[k] = s
 	}
@@ -403,7 +408,7 @@ func (n *binNode) at(step int) ([]sample, error) {
 			}
 		}
 		if seen[k] {
-			return nil, bad("multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)")
+			return nil, manyMatches("multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)")
 		}
 		seen[k] = true
 		out = append(out, sample{n.result(s.m), v})
