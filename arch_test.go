@@ -28,7 +28,7 @@ var arrows = map[string][]string{
 
 	"gateway": {"gateway/breaker", "gateway/budget", "gateway/config", "gateway/decision", "gateway/health", "gateway/health/dependency",
 		"gateway/health/probe", "gateway/incident", "gateway/jobs", "gateway/notify", "gateway/operator", "gateway/operator/api", "gateway/policy",
-		"gateway/router", "gateway/store", "gateway/telemetry", "gateway/traffic", "gateway/traffic/evidence", "gateway/upstream",
+		"gateway/router", "gateway/store", "gateway/telemetry", "gateway/telemetry/spans", "gateway/tracecontext", "gateway/traffic", "gateway/traffic/evidence", "gateway/upstream",
 		"gateway/wire"},
 	"gateway/store":             {"gateway/internal/filelock"},
 	"gateway/internal/filelock": {},
@@ -54,7 +54,8 @@ var arrows = map[string][]string{
 	"gateway/operator/api":      {},
 	"gateway/router": {"gateway/breaker", "gateway/decision", "gateway/health", "gateway/policy", "gateway/tracecontext", "gateway/traffic",
 		"gateway/upstream", "gateway/wire"},
-	"gateway/tracecontext": {"gateway/decision"},
+	"gateway/tracecontext":    {"gateway/decision"},
+	"gateway/telemetry/spans": {"gateway/decision", "gateway/internal/outbound", "gateway/operator/api", "gateway/tracecontext"},
 
 	"launch":                   {},
 	"sources":                  {"gateway/operator/api"},

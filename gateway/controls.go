@@ -161,19 +161,6 @@ func requestID(h http.Header) string {
 	return string(text[:])
 }
 
-// traceID returns the trace id of a W3C traceparent, "" without a valid one.
-func traceID(h http.Header) string {
-	parent := h.Get("Traceparent")
-	if parent == "" {
-		return ""
-	}
-	parts := strings.Split(parent, "-")
-	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" || strings.Trim(parts[1], "0") == "" {
-		return ""
-	}
-	return parts[1]
-}
-
 // clientRetry is which attempt of the client's own this is; 0 is the first.
 func clientRetry(h http.Header) int {
 	count := h.Get("X-Stainless-Retry-Count")

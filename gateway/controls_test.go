@@ -101,18 +101,3 @@ func TestWordsOfClientsAreFitToLog(t *testing.T) {
 		}
 	}
 }
-
-func TestTraceID(t *testing.T) {
-	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
-	for in, want := range map[string]string{
-		"00-" + id + "-00f067aa0ba902b7-01":                      id,
-		"00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01": "",
-		"00-" + strings.ToUpper(id) + "-00f067aa0ba902b7-01":     "",
-		"garbage": "",
-		"":        "",
-	} {
-		if got := traceID(header("Traceparent", in)); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"failback/gateway/decision"
 	"failback/gateway/policy"
 	"failback/gateway/router"
+	"failback/gateway/tracecontext"
 	"failback/gateway/wire"
 )
 
@@ -27,18 +28,20 @@ type exchange struct {
 	// d is apart from the exchange: whoever keeps a decision must not keep the
 	// request's body with it.
 	d *decision.Decision
+	// parent is the trace that the request is part of, if it is part of one.
+	parent tracecontext.Parent
 }
 
 func (x *exchange) serve() {
 	x.d = &decision.Decision{
 		Time:        time.Now(),
 		RequestID:   x.id,
-		TraceID:     traceID(x.r.Header),
 		Endpoint:    x.ep.String(),
 		Route:       decision.RouteNone,
 		Task:        decision.TaskUnnamed,
 		ClientRetry: clientRetry(x.r.Header),
 	}
+	x.place()
 	// Counted until it is recorded: Stop waits for that.
 	n := x.g.inflight.Add(1)
 	defer x.g.inflight.Add(-1)
@@ -172,6 +175,11 @@ func (x *exchange) request(facts wire.Facts, model *router.Model) *router.Reques
 		Accepted:     x.d.Time,
 		Deadline:     c.deadline,
 		Buffers:      &x.g.memory,
+		Tracestate:   x.parent.State,
+		TraceFlags:   x.parent.Flags,
+	}
+	if x.d.Span.IsZero() && x.parent.TraceID != "" {
+		q.Traceparent = tracecontext.Format(x.parent.TraceID, x.parent.Span, x.parent.Flags)
 	}
 	if facts.Bound() {
 		q.BoundTo = append([]string{facts.PreviousResponseID}, facts.BoundIDs...)

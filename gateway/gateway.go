@@ -30,6 +30,7 @@ import (
 	"failback/gateway/router"
 	"failback/gateway/store"
 	"failback/gateway/telemetry"
+	"failback/gateway/telemetry/spans"
 	"failback/gateway/traffic"
 	"failback/gateway/upstream"
 )
@@ -83,6 +84,8 @@ type Gateway struct {
 	log      *telemetry.Log
 	metrics  *telemetry.Metrics
 	live     *telemetry.Live
+	spans    *spans.Exporter // nil without telemetry.otlp
+	traced   float64         // part of the requests without a trace that get spans
 	operator *operator.Server
 	registry *prometheus.Registry
 	keeper   Keeper         // nil: nobody keeps anything
@@ -240,6 +243,9 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 	})
 	g.live = telemetry.NewLive()
 	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
+	if err := g.openSpans(cfg); err != nil {
+		return err
+	}
 	g.breakers = breaker.New(g.event)
 	g.book = upstream.NewBook(g.event)
 	if g.traffic, err = traffic.Open(g.ctx, g.shareStore(), g.event); err != nil {
@@ -507,6 +513,9 @@ func (g *Gateway) recordDecision(d *decision.Decision) {
 }
 
 // note passes on a text of net/http about whoever connects, if it is due.
+	if g.spans != nil {
+		g.spans.Observe(d)
+	}
 func (g *Gateway) note(text string) {
 	if text, ok := g.noises.due(text); ok {
 		g.o.Log(text)

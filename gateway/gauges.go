@@ -7,6 +7,9 @@ func (g *Gateway) gauges() telemetry.Gauges {
 	v := g.view()
 	available, _ := g.router.Budget.Available()
 	out := telemetry.Gauges{RetryBudget: available, LogDropped: g.log.Stats().Dropped, Budgets: g.budgetGauges()}
+	if t := g.traces(); t.Configured {
+		out.Spans = &telemetry.SpanGauge{Exported: t.Exported, Dropped: t.Dropped}
+	}
 	for _, u := range v.setup.cfg.Upstreams {
 		out.Shares = append(out.Shares, telemetry.ShareGauge{
 			Provider: u.Name, Region: u.Region, Share: g.traffic.Share(u.Name),

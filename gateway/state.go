@@ -46,6 +46,7 @@ func (c *control) State(api.You) api.State {
 		},
 		Traffic:  v.live.Traffic,
 		Log:      g.log.Stats().Log,
+		Traces:   g.traces(),
 		Settings: g.settings(s, restart),
 		Sources:  g.sources(s.cfg),
 		Limit:    limit(s.cfg),

@@ -60,6 +60,7 @@ type Candidate struct {
 	Weight     float64 // effective
 	Share      int     // percent
 	Substitute bool
+	Primary    bool
 	Skipped    Reason // empty if it was attempted, or never came to its turn
 	// SkippedWhy says more, for operators; empty where Skipped says it all.
 	SkippedWhy string

@@ -196,6 +196,7 @@ func (run *run) seal() {
 			Weight:     effective,
 			Share:      run.router.Traffic.Share(s.Upstream.Name),
 			Substitute: s.Substitute,
+			Primary:    s.primary,
 		}
 		if s.skipped == "" {
 			s.skipped = s.terms

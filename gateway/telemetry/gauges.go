@@ -18,6 +18,7 @@ type Gauges struct {
 	LogDropped  uint64  // lines since start
 	Jobs        []JobGauge
 	Budgets     []BudgetGauge
+	Spans       *SpanGauge // nil: traces are not exported
 }
 
 // BreakerGauge is one bucket.
@@ -54,6 +55,9 @@ type JobGauge struct {
 	LastSuccess time.Time // zero: never yet
 }
 
+// SpanGauge is what became of the spans since start.
+type SpanGauge struct{ Exported, Dropped uint64 }
+
 // BudgetGauge is the error budget of one objective of a model.
 type BudgetGauge struct {
 	Model, Objective string
@@ -89,6 +93,8 @@ var (
 		"Bad requests in the objective's window, of all gateways of the store together, by who failed first, or none, and why. A pair without any has no series."}
 	jobDef = definition{"failback_job_last_success_timestamp_seconds", "gauge", []string{"job"},
 		"When a recurring job of the gateway last succeeded, in seconds since 1970; 0: never since the start."}
+	spansDef = definition{"failback_trace_spans_total", "counter", []string{"result"},
+		"Spans of traces: exported, which the collector took, and dropped, which it did not take in time. Without telemetry.otlp there is no such series."}
 	logDroppedDef = definition{"failback_log_lines_dropped_total", "counter", nil,
 		"Lines of the decision log that were lost because the sink did not take them in time."}
 )
@@ -98,13 +104,13 @@ var definitions = []definition{
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
 	breakerStateDef, transitionsDef, breakerBlockedDef,
 	upstreamStateDef, healthDef, shareDef, stepsDef, ownDef, weightDef,
-	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef,
+	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef, spansDef,
 }
 
 // gaugeDefinitions are those that are asked for at every scrape.
 var gaugeDefinitions = []definition{
 	breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, objectiveDef, spentDef, spentOnDef,
-	retryBudgetDef, jobDef, logDroppedDef,
+	retryBudgetDef, jobDef, logDroppedDef, spansDef,
 }
 
 // gaugeCollector turns a Gauges into metrics at every scrape. Nothing is kept
@@ -175,6 +181,10 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 		s.send(jobDef, at, j.Job)
 	}
 	s.send(logDroppedDef, float64(g.LogDropped))
+	if g.Spans != nil {
+		s.send(spansDef, float64(g.Spans.Exported), "exported")
+		s.send(spansDef, float64(g.Spans.Dropped), "dropped")
+	}
 }
 
 // scrape sends each series once: a second one would spoil the whole answer. So
