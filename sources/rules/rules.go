@@ -193,8 +193,8 @@ func (s *Set) users(q query, o Options) {
 	})
 }
 
-// burns adds the rules of the error budgets of one kind, a pair for each window
-// that models have.
+// burns adds the rules of the error budgets of one kind. How fast is too fast
+// follows from the window, which models may have different.
 func (s *Set) burns(q query, all []Objective, kind, metric, name, bad, runbook string) {
 	groups := windowsOf(all, kind)
 	for _, b := range burns {
@@ -205,7 +205,9 @@ func (s *Set) burns(q query, all []Objective, kind, metric, name, bad, runbook s
 		}
 		if len(groups) == 0 {
 			s.Missing = append(s.Missing, Missing{r.Name, "a model with slo." + kind})
+			continue
 		}
+		var exprs []string
 		for _, g := range groups {
 			var more []string
 			if len(groups) > 1 {
@@ -213,9 +215,10 @@ func (s *Set) burns(q query, all []Objective, kind, metric, name, bad, runbook s
 			}
 			// A budget that is shorter than the time cannot burn faster than whole.
 			burn := max(b.part*g.window.Hours()/b.long.Hours(), 1)
-			r.Expr = q.burn(metric, kind, burn, b.long, more) + " and on (model) " + q.burn(metric, kind, burn, b.short, more)
-			s.add(r)
+			exprs = append(exprs, q.burn(metric, kind, burn, b.long, more)+" and on (model) "+q.burn(metric, kind, burn, b.short, more))
 		}
+		r.Expr = strings.Join(exprs, " or ")
+		s.add(r)
 	}
 }
 
