@@ -35,7 +35,11 @@ func (g *Gateway) openBudgets() error {
 	if g.store == nil {
 		return nil
 	}
-	kept, err := newBudgetStore(g.store, g.instance)
+	gateway := "" // the store is its own, whatever its name
+	if g.peers != nil {
+		gateway = g.peers.key
+	}
+	kept, err := newBudgetStore(g.store, gateway)
 	if err != nil {
 		return err
 	}

@@ -42,11 +42,10 @@ const (
 	budgetsTTL = budget.MaxWindow + 48*time.Hour
 )
 
-func newBudgetStore(s *store.Store, instance string) (*budgetStore, error) {
-	b := &budgetStore{gateway: "local", boot: rand.Text(), revisions: map[budget.Key]uint64{}}
-	if s.Status().Kind == store.NATS {
-		b.gateway, b.shared = instance, true
-	}
+// newBudgetStore opens the bucket. gateway tells this one apart from others of
+// the store, also when it starts anew; empty: there are no others.
+func newBudgetStore(s *store.Store, gateway string) (*budgetStore, error) {
+	b := &budgetStore{gateway: gateway, shared: gateway != "", boot: rand.Text(), revisions: map[budget.Key]uint64{}}
 	var err error
 	b.bucket, err = store.NewBucket[keptBudget](s, store.BucketOptions{Name: "budgets", MaxBytes: budgetsBytes, TTL: budgetsTTL})
 	return b, err

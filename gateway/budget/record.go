@@ -45,28 +45,12 @@ type Five struct {
 	Bad  uint64 `json:"b,omitempty"`
 }
 
-// wallHour is an Hour whose spenders are spelt out.
-type wallHour struct {
-	Tally
-	served time.Duration
-	by     map[Spender]uint64
-}
-
-func (h *wallHour) spend(by Spender, n uint64) {
-	if h.by == nil {
-		h.by = map[Spender]uint64{}
-	}
-	if _, known := h.by[by]; !known && len(h.by) >= maxSpenders-1 {
-		by = Spender{other, other}
-	}
-	h.by[by] += n
-}
-
 // Restore takes in what earlier processes of this gateway counted, in the place of what
 // an earlier call took in.
 func (s *Set) Restore(records []Record, up time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.changes++
 	s.earlier, s.earlierAt = map[Key]Record{}, up
 	for _, r := range records {
 		s.earlier[r.Key()] = r
@@ -76,17 +60,18 @@ func (s *Set) Restore(records []Record, up time.Duration) {
 // Others takes in what other gateways counted, in the place of what an earlier
 // call took in. Each is one more part of every sum.
 func (s *Set) Others(records []Record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.changes++
 	s.others = records
 }
 
 // Records are what is to be written down of this gateway, its earlier processes
 // included: all there is, so that the newest writing is enough.
 func (s *Set) Records(gateway string, now Instant) []Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.serve(now.Up)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.look(now.Up)
 	keys := map[Key]bool{}
 	for k := range s.counts {
 		keys[k] = true
@@ -107,12 +92,11 @@ func (s *Set) Records(gateway string, now Instant) []Record {
 }
 
 func (s *Set) record(k Key, now Instant) Record {
-	hours, fives := map[int64]*wallHour{}, map[int64]*Tally{}
-	hourAt := func(at int64) *wallHour { return slotOf(hours, at) }
+	hours, fives := map[int64]*hour{}, map[int64]*Tally{}
 	if r, ok := s.earlier[k]; ok {
 		for _, h := range r.Hours {
-			to := hourAt(h.At)
-			to.add(Tally{h.Good, h.Bad})
+			to := slotOf(hours, h.At)
+			to.Tally.add(Tally{h.Good, h.Bad})
 			to.served += time.Duration(h.Served) * time.Second
 			for _, by := range h.By {
 				to.spend(r.who(by[0]), by[1])
@@ -123,32 +107,18 @@ func (s *Set) record(k Key, now Instant) Record {
 		}
 	}
 	if c := s.counts[k]; c != nil {
-		for n, h := range c.hours {
-			to := hourAt(s.label(n, hourWidth, now))
-			to.add(h.Tally)
-			to.served += h.served
-			for by, count := range h.by {
-				to.spend(by, count)
-			}
+		for n, h := range c.kept.hours {
+			slotOf(hours, s.label(n, hourWidth, now)).add(h)
 		}
-		for n, f := range c.fives {
+		for n, f := range c.kept.fives {
 			slotOf(fives, s.label(n, fiveWidth, now)).add(*f)
 		}
 	}
 	return pack(hours, fives)
 }
 
-func slotOf[T any](slots map[int64]*T, at int64) *T {
-	t := slots[at]
-	if t == nil {
-		t = new(T)
-		slots[at] = t
-	}
-	return t
-}
-
 // pack writes slots down, the newest if there are too many.
-func pack(hours map[int64]*wallHour, fives map[int64]*Tally) Record {
+func pack(hours map[int64]*hour, fives map[int64]*Tally) Record {
 	var r Record
 	places := map[Spender]uint64{}
 	for _, at := range newest(slices.Sorted(maps.Keys(hours)), maxHours) {

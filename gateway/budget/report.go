@@ -2,6 +2,7 @@ package budget
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -48,9 +49,9 @@ type Report struct {
 
 // Report tells of all objectives, in the order of Configure.
 func (s *Set) Report(now Instant) []Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.serve(now.Up)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.look(now.Up)
 	reports := make([]Report, 0, len(s.objectives))
 	for _, o := range s.objectives {
 		reports = append(reports, s.report(o, now))
@@ -60,83 +61,64 @@ func (s *Set) Report(now Instant) []Report {
 
 func (s *Set) report(o Objective, now Instant) Report {
 	r := Report{Objective: o}
-	var fast, slow Tally
-	by := map[Spender]uint64{}
-	// By hour of wall time: those of one gateway add up, those of several do not.
-	served, here := map[int64]time.Duration{}, map[int64]time.Duration{}
-
 	c := s.counts[o.key()]
-	for n, h := range c.hours {
-		if s.start+now.Up-time.Duration(n+1)*hourWidth >= o.Window {
-			continue
-		}
+	p := c.past
+	if p == nil || !p.holds(s, now) {
+		p = s.sum(o, now)
+		c.past = p
+	}
+	by := maps.Clone(p.by)
+	r.Tally, r.Covered = p.Tally, p.covered
+	here := p.here
+	if h := c.kept.hours[p.hour]; h != nil {
 		r.add(h.Tally)
-		here[s.label(n, hourWidth, now)] += h.served
+		here += h.served
 		for who, bad := range h.by {
 			by[who] += bad
 		}
 	}
-	for n, f := range c.fives {
-		age := s.start + now.Up - time.Duration(n+1)*fiveWidth
-		if age < FastBurn {
-			fast.add(*f)
-		}
-		if age < SlowBurn {
-			slow.add(*f)
-		}
-	}
+	r.Covered = min(r.Covered+min(max(here, p.there), hourWidth), o.Window)
 
-	wall := sinceEpoch(now.Wall)
-	// read adds what is dated by the wall alone. No part of it is younger than
-	// least: a date in the future, of a clock that was wrong, does not last.
-	read := func(e Record, least time.Duration, served map[int64]time.Duration) {
-		for _, h := range e.Hours {
-			if max(wall-time.Duration(h.At+1)*hourWidth, least-hourWidth) >= o.Window {
-				continue
-			}
-			r.add(Tally{h.Good, h.Bad})
-			served[h.At] = served[h.At] + time.Duration(h.Served)*time.Second
-			for _, p := range h.By {
-				by[e.who(p[0])] += p[1]
-			}
-		}
-		for _, f := range e.Fives {
-			age := wall - time.Duration(f.At+1)*fiveWidth
-			if age < -2*fiveWidth {
-				continue // see least; how fast it burns now is nothing of the future's
-			}
-			if age < FastBurn {
-				fast.add(Tally{f.Good, f.Bad})
-			}
-			if age < SlowBurn {
-				slow.add(Tally{f.Good, f.Bad})
-			}
-		}
-	}
-	if e, ok := s.earlier[o.key()]; ok {
-		read(e, now.Up-s.earlierAt, here)
-	}
-	merge(served, here)
-	for _, e := range s.others {
-		if e.Key() == o.key() {
-			there := map[int64]time.Duration{}
-			read(e, math.MinInt64/2, there)
-			merge(served, there)
-		}
-	}
-	for _, d := range served {
-		r.Covered += min(d, hourWidth)
-	}
-	r.Covered = min(r.Covered, o.Window)
+	fast, slow := s.recent(o.key(), now)
 	r.Spent, r.Fast, r.Slow = rate(r.Tally, o.Target), rate(fast, o.Target), rate(slow, o.Target)
 	r.By = most(by)
 	return r
 }
 
-// merge keeps of each hour the more of both.
-func merge(into, from map[int64]time.Duration) {
-	for at, d := range from {
-		into[at] = max(into[at], d)
+// recent counts for burn rates.
+func (s *Set) recent(k Key, now Instant) (fast, slow Tally) {
+	count := func(age time.Duration, t Tally) {
+		if age < FastBurn {
+			fast.add(t)
+		}
+		if age < SlowBurn {
+			slow.add(t)
+		}
+	}
+	for n, f := range s.counts[k].kept.fives {
+		count(s.start+now.Up-time.Duration(n+1)*fiveWidth, *f)
+	}
+	s.elsewhere(k, func(e Record, _ bool) {
+		for _, f := range e.Fives {
+			age := sinceEpoch(now.Wall) - time.Duration(f.At+1)*fiveWidth
+			if age >= -2*fiveWidth { // what has a date of the future says nothing of now
+				count(age, Tally{f.Good, f.Bad})
+			}
+		}
+	})
+	return fast, slow
+}
+
+// elsewhere visits the records of an objective; own are those of earlier
+// processes of this gateway.
+func (s *Set) elsewhere(k Key, visit func(e Record, own bool)) {
+	if e, ok := s.earlier[k]; ok {
+		visit(e, true)
+	}
+	for _, e := range s.others {
+		if e.Key() == k {
+			visit(e, false)
+		}
 	}
 }
 

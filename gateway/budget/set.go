@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -22,20 +23,26 @@ const fivesFor = SlowBurn + fiveWidth
 // other.
 const maxSpenders = 16
 
-// Set counts. Its methods may be called from any goroutine.
+// Set counts. Its methods may be called from any goroutine; Observe waits for
+// none of the others.
 type Set struct {
 	// start is the wall time at Up 0. It dates what is counted here: see steps.
 	start time.Duration
 
-	// mu guards everything that follows.
-	mu         sync.Mutex
+	// reading guards everything that follows up to mu.
+	reading    sync.Mutex
 	objectives []Objective
-	watched    map[string]*watched // by model
-	counts     map[Key]*counts     // of this process, those without an objective any more included
-	booked     time.Duration       // up to which Up serving is booked
-	earlier    map[Key]Record      // of earlier processes of this gateway
-	earlierAt  time.Duration       // Up when they were restored
-	others     []Record            // of other gateways
+	counts     map[Key]*counts // of this process, those without an objective any more included
+	booked     time.Duration   // up to which Up serving is booked
+	earlier    map[Key]Record  // of earlier processes of this gateway
+	earlierAt  time.Duration   // Up when they were restored
+	others     []Record        // of other gateways
+	changes    uint64          // of objectives, earlier and others
+
+	// mu guards everything that follows, and what is fresh in counts. Whoever
+	// holds reading may take it, for a moment.
+	mu      sync.Mutex
+	watched map[string]*watched // by model
 }
 
 // watched are the counts that one model's requests go into.
@@ -44,12 +51,21 @@ type watched struct {
 	under                     time.Duration
 }
 
-// counts are those of one objective. Slots are numbered by the time since 1970
-// that start and the monotonic clock make, in their width.
+// counts are those of one objective.
 type counts struct {
+	fresh slots // what was observed since the last look at the whole
+	kept  slots
+	past  *past // nil: not summed up yet
+}
+
+// slots are numbered by the time since 1970 that start and the monotonic clock
+// make, in their width.
+type slots struct {
 	hours map[int64]*hour
 	fives map[int64]*Tally
 }
+
+func newSlots() slots { return slots{map[int64]*hour{}, map[int64]*Tally{}} }
 
 type hour struct {
 	Tally
@@ -68,10 +84,13 @@ func sinceEpoch(t time.Time) time.Duration { return time.Duration(t.Unix()) * ti
 // counted of an objective stays under its name, judged as it was then, and goes
 // on if the objective comes back.
 func (s *Set) Configure(objectives []Objective, up time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	s.serve(up)
 	s.objectives = objectives
+	s.changes++
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.watched = map[string]*watched{}
 	for _, o := range objectives {
 		w := s.watched[o.Model]
@@ -81,7 +100,7 @@ func (s *Set) Configure(objectives []Objective, up time.Duration) {
 		}
 		c := s.counts[o.key()]
 		if c == nil {
-			c = &counts{hours: map[int64]*hour{}, fives: map[int64]*Tally{}}
+			c = &counts{fresh: newSlots(), kept: newSlots()}
 			s.counts[o.key()] = c
 		}
 		if o.Name == FirstOutput {
@@ -120,21 +139,43 @@ func (s *Set) Observe(d *decision.Decision, up time.Duration) {
 }
 
 func (s *Set) good(c *counts, up time.Duration) {
-	s.hour(c, up).Good++
-	s.five(c, up).Good++
+	slotOf(c.fresh.hours, s.slot(up, hourWidth)).Good++
+	slotOf(c.fresh.fives, s.slot(up, fiveWidth)).Good++
 }
 
 func (s *Set) bad(c *counts, up time.Duration, by Spender) {
-	h := s.hour(c, up)
+	h := slotOf(c.fresh.hours, s.slot(up, hourWidth))
 	h.Bad++
-	s.five(c, up).Bad++
+	h.spend(by, 1)
+	slotOf(c.fresh.fives, s.slot(up, fiveWidth)).Bad++
+}
+
+func (h *hour) spend(by Spender, n uint64) {
 	if h.by == nil {
 		h.by = map[Spender]uint64{}
 	}
 	if _, known := h.by[by]; !known && len(h.by) >= maxSpenders-1 {
 		by = Spender{other, other}
 	}
-	h.by[by]++
+	h.by[by] += n
+}
+
+// add adds what o counted.
+func (h *hour) add(o *hour) {
+	h.Tally.add(o.Tally)
+	h.served += o.served
+	for by, n := range o.by {
+		h.spend(by, n)
+	}
+}
+
+func slotOf[T any](slots map[int64]*T, at int64) *T {
+	t := slots[at]
+	if t == nil {
+		t = new(T)
+		slots[at] = t
+	}
+	return t
 }
 
 // slot is the number of the slot that up is in.
@@ -148,44 +189,44 @@ func floorDiv(a, width time.Duration) int64 {
 	return n
 }
 
-// hour returns the hour of up. A new one has those go that no window reaches.
-func (s *Set) hour(c *counts, up time.Duration) *hour {
-	n := s.slot(up, hourWidth)
-	h := c.hours[n]
-	if h == nil {
-		h = &hour{}
-		c.hours[n] = h
-		for old := range c.hours {
-			if n-old > maxHours {
-				delete(c.hours, old)
+// look brings counts up to now: what is fresh is kept, and the time since the
+// last look was served. Slots beyond what a Record holds go.
+func (s *Set) look(up time.Duration) {
+	s.serve(up)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hourNow, fiveNow := s.slot(up, hourWidth), s.slot(up, fiveWidth)
+	for _, c := range s.counts {
+		for n, h := range c.fresh.hours {
+			if n != hourNow {
+				c.past = nil
 			}
+			slotOf(c.kept.hours, n).add(h)
 		}
+		for n, f := range c.fresh.fives {
+			slotOf(c.kept.fives, n).add(*f)
+		}
+		clear(c.fresh.hours)
+		clear(c.fresh.fives)
+		drop(c.kept.hours, hourNow, maxHours)
+		drop(c.kept.fives, fiveNow, maxFives)
 	}
-	return h
 }
 
-func (s *Set) five(c *counts, up time.Duration) *Tally {
-	n := s.slot(up, fiveWidth)
-	f := c.fives[n]
-	if f == nil {
-		f = &Tally{}
-		c.fives[n] = f
-		for old := range c.fives {
-			if n-old > maxFives {
-				delete(c.fives, old)
-			}
-		}
+// drop removes slots older than most if there are more.
+func drop[T any](slots map[int64]T, now, most int64) {
+	if int64(len(slots)) > most {
+		maps.DeleteFunc(slots, func(n int64, _ T) bool { return n <= now-most })
 	}
-	return f
 }
 
 // serve books the time up to up as served, on every objective there is.
 func (s *Set) serve(up time.Duration) {
 	for from := s.booked; from < up; {
-		next := time.Duration(s.slot(from, hourWidth)+1)*hourWidth - s.start
-		to := min(up, next)
+		n := s.slot(from, hourWidth)
+		to := min(up, time.Duration(n+1)*hourWidth-s.start)
 		for _, o := range s.objectives {
-			s.hour(s.counts[o.key()], from).served += to - from
+			slotOf(s.counts[o.key()].kept.hours, n).served += to - from
 		}
 		from = to
 	}
