@@ -36,7 +36,7 @@ func runQueryFlags(in *invocation) {
 	in.flags.StringVar(&q.logql, "logql", "", "a query of your own instead of a canned one")
 	in.flags.StringVar(&q.file, "file", "", "answer from a file of decision log lines, - is standard input, and ask no server")
 	in.flags.StringVar(&q.since, "since", "", "how far to look back from --end: 15m, 6h, 7d (default: the query's own; of a file, all of it)")
-	in.flags.StringVar(&q.start, "start", "", "from when: RFC 3339, Unix seconds or nanoseconds, or now-1h")
+	in.flags.StringVar(&q.start, "start", "", "from when: 2006-01-02T15:04:05Z, 2006-01-02 15:04 or 15:04 by this host's clocks, Unix seconds or nanoseconds, -1h or now-1h")
 	in.flags.StringVar(&q.end, "end", "", "until when, exclusive, as --start (default: now; of a file, its last line)")
 	in.flags.StringVar(&q.step, "step", "", "a number each so often over the range, instead of one for all of it: 1m, or seconds")
 	in.flags.IntVar(&q.limit, "limit", 0, "how many lines at most (default: the query's own, 100 with --logql)")
@@ -78,7 +78,7 @@ func runQuery(in *invocation) error {
 // name are the zero value.
 type queryPlan struct {
 	since           time.Duration
-	start, end      when
+	start, end      sources.When
 	step            time.Duration
 	limit           int
 	forward, turned bool // turned: a direction was named
@@ -95,10 +95,10 @@ func (q *queryFlags) plan(limited bool) (queryPlan, error) {
 			return p, usagef("--since and --start: only one of them can say where it begins")
 		}
 	}
-	if p.start, err = parseWhen(q.start); err != nil {
+	if p.start, err = sources.ParseWhen(q.start, time.Local); err != nil {
 		return p, usagef("--start: %v", err)
 	}
-	if p.end, err = parseWhen(q.end); err != nil {
+	if p.end, err = sources.ParseWhen(q.end, time.Local); err != nil {
 		return p, usagef("--end: %v", err)
 	}
 	if q.step != "" {
@@ -128,13 +128,13 @@ func (q *queryFlags) plan(limited bool) (queryPlan, error) {
 // begins.
 func (in *invocation) question(p queryPlan, tasks []api.Task, selector string, now, whole time.Time) (sources.LogQuery, error) {
 	end := now
-	if p.end.named {
-		end = p.end.time(now)
+	if p.end.Named() {
+		end = moment("end", p.end, now, in.err)
 	}
 	begin := func(own time.Duration) time.Time {
 		switch {
-		case p.start.named:
-			return p.start.time(now)
+		case p.start.Named():
+			return moment("start", p.start, now, in.err)
 		case p.since > 0:
 			return end.Add(-p.since)
 		case !whole.IsZero():
@@ -146,7 +146,7 @@ func (in *invocation) question(p queryPlan, tasks []api.Task, selector string, n
 	if in.query.logql != "" {
 		q = sources.LogQuery{Query: in.query.logql, Start: begin(time.Hour), End: end, Limit: lokisLimit, Instant: sources.AsksNumbers(in.query.logql)}
 		// One who names a range wants numbers over it.
-		if p.start.named || p.since > 0 {
+		if p.start.Named() || p.since > 0 {
 			q.Instant = false
 		}
 	} else {

@@ -315,25 +315,3 @@ func TestQueryServer(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
-
-func TestParseWhen(t *testing.T) {
-	now := time.Date(2026, 11, 30, 4, 12, 31, 0, time.UTC)
-	for s, want := range map[string]time.Time{
-		"now": now, "now-1h": now.Add(-time.Hour), "now-7d": now.Add(-7 * 24 * time.Hour), "now-1h30m": now.Add(-90 * time.Minute), "now+5m": now.Add(5 * time.Minute),
-		"2026-11-30T04:12:31Z": now, "2026-11-30T06:12:31.5+02:00": now.Add(500 * time.Millisecond),
-		"1796011951": now, "1796011951000000000": now, "1796011951.5": now.Add(500 * time.Millisecond), "0": time.Unix(0, 0),
-	} {
-		w, err := parseWhen(s)
-		if err != nil || !w.named || !w.time(now).Equal(want) {
-			t.Errorf("%s: %s, %v, want %s", s, w.time(now), err, want)
-		}
-	}
-	for _, s := range []string{"yesterday", "now-", "now1h", "now--1h", "-1h", "1h", "-5", "12345678901234", "2026-11-30", "NaN", "Inf", "1e99"} {
-		if w, err := parseWhen(s); err == nil {
-			t.Errorf("%s: %+v", s, w)
-		}
-	}
-	if w, err := parseWhen(""); err != nil || w.named {
-		t.Errorf("nothing: %+v, %v", w, err)
-	}
-}
