@@ -36,6 +36,9 @@ func TestReference(t *testing.T) {
 	if _, err := readAccess("LOKI", env, nil); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := readPatience(env); err != nil {
+		t.Fatal(err)
+	}
 	asked["LOKI_ADDR"] = true
 	for name := range asked {
 		if !strings.Contains(doc, "`"+name+"`") {
