@@ -56,7 +56,10 @@ func factsOf(a sources.Answer[sources.Overview], addr string, period time.Durati
 		}
 		return fact
 	}
-	f.Ratio, f.Traffic, f.Warnings = judge(v.Ratio), judge(v.Traffic), v.Warnings
+	f.Ratio, f.Traffic, f.Warnings, f.Notes = judge(v.Ratio), judge(v.Traffic), v.Warnings, v.Notes
+	if skew := a.Clock.Skew(); skew.Abs() > 2*time.Second {
+		f.ClockSkewSeconds = skew.Seconds()
+	}
 	if t := f.Traffic.Value; t != nil && *t == 0 {
 		f.Traffic.State, f.Traffic.Value = sources.Idle.String(), nil
 	}

@@ -30,6 +30,24 @@ func (c Clock) Skew() time.Duration {
 	return c.At.Round(0).Sub(c.Received.Add(-c.half()).Round(0))
 }
 
+// maxApart is how far what a server says of its time in two places may be
+// apart: a Date has whole seconds.
+const maxApart = 5 * time.Second
+
+// cached says that the time in an answer, At, is not that of the Date it came
+// with; empty: it is, or there was none. Then a cache, or a proxy with a clock of
+// its own, is on the way, and ages may be wrong.
+func (c Clock) cached(date time.Time) string {
+	apart := date.Sub(c.At)
+	switch {
+	case date.IsZero() || c.At.IsZero() || apart.Abs() <= maxApart+Elapsed(c.Sent, c.Received):
+		return ""
+	case apart > 0:
+		return "its HTTP Date is " + apart.Round(time.Second).String() + " ahead of its time(): a cache, or a proxy with another clock, is on the way"
+	}
+	return "its HTTP Date is " + (-apart).Round(time.Second).String() + " behind its time(): a proxy with another clock is on the way"
+}
+
 // half estimates the way back as half of the way there and back.
 func (c Clock) half() time.Duration { return Elapsed(c.Sent, c.Received) / 2 }
 

@@ -30,6 +30,7 @@ type Feed[T any] struct {
 	clock   Clock
 	err     error
 	started time.Time // of the first question
+	failed  time.Time // when the first error since the newest good answer came
 }
 
 // Ask begins a question at now and returns its generation. It returns false
@@ -57,10 +58,13 @@ func (f *Feed[T]) Take(a Answer[T]) bool {
 	if a.Gen == f.asked {
 		f.out = false
 	}
-	f.err = a.Err
-	if a.Err == nil {
-		f.value, f.clock = a.Value, a.Clock
+	switch {
+	case a.Err == nil:
+		f.value, f.clock, f.failed = a.Value, a.Clock, time.Time{}
+	case f.failed.IsZero():
+		f.failed = a.Clock.Received
 	}
+	f.err = a.Err
 	return true
 }
 
@@ -78,6 +82,14 @@ func (f *Feed[T]) Err() error { return f.err }
 func (f *Feed[T]) Failing(now time.Time) bool {
 	return f.err != nil || f.value != nil && f.clock.Since(now) >= 3*f.Period
 }
+
+// FailedSince is when, by our clock, the first error since the newest good answer
+// came; zero: the newest answer is good.
+func (f *Feed[T]) FailedSince() time.Time { return f.failed }
+
+// LastAnswered is when, by our clock, the newest good answer came; zero: none
+// ever did.
+func (f *Feed[T]) LastAnswered() time.Time { return f.clock.Received }
 
 // Silence is how long there has been no good answer: since the last one, or
 // since the first question.

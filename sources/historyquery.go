@@ -28,6 +28,9 @@ type past struct {
 // milliseconds. They are never changed once others can see them.
 type historyRates [2]map[int64]float64
 
+// historyMetrics are what those are of.
+var historyMetrics = [2]string{requestsTotal, fallbacksTotal}
+
 // upTo returns what is kept of the range from start to end, and from when on it
 // must be asked for. The last window is asked for again: its samples may have
 // been on their way.
@@ -78,7 +81,7 @@ func (p *past) keep(rates historyRates, end time.Time) {
 func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[History] {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	clock, err := p.begin(ctx)
+	clock, _, err := p.begin(ctx)
 	if err != nil {
 		return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
 	}
@@ -87,23 +90,23 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 	start := end.Add(-HistoryRange)
 	kept, from := p.past.upTo(start, end, p.Window())
 	var (
-		fresh    historyRates
-		warnings [2][]string
-		errs     [2]error
-		wg       sync.WaitGroup
+		fresh historyRates
+		heard [2]said
+		errs  [2]error
+		wg    sync.WaitGroup
 	)
-	for i, metric := range []string{requestsTotal, fallbacksTotal} {
+	for i, metric := range historyMetrics {
 		wg.Go(func() {
-			fresh[i], warnings[i], errs[i] = p.ranged(ctx, p.queries.rate("", metric, ""), promv1.Range{Start: from, End: end, Step: HistoryEvery})
+			fresh[i], heard[i], errs[i] = p.ranged(ctx, p.queries.rate("", metric, ""), promv1.Range{Start: from, End: end, Step: HistoryEvery})
 		})
 	}
 	wg.Wait()
 	h := &History{}
 	for i, err := range errs {
 		if err != nil {
-			return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
+			return Answer[History]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: ofQuestion("the last hours of "+historyMetrics[i], err)}
 		}
-		for _, w := range warnings[i] {
+		for _, w := range heard[i].warnings {
 			h.Warnings = warn(h.Warnings, w)
 		}
 	}

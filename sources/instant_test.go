@@ -24,15 +24,15 @@ func query(ctx context.Context, m Metrics, gen uint64, promql string) Answer[ins
 	p := m.(*prom)
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	clock, err := p.begin(ctx)
+	clock, _, err := p.begin(ctx)
 	if err != nil {
 		return Answer[instant]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
 	}
-	v, warnings, err := p.instant(ctx, promql, clock.At)
+	v, besides, err := p.instant(ctx, promql, clock.At)
 	if err != nil {
 		return Answer[instant]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
 	}
-	a := &instant{At: clock.At, Warnings: warnings}
+	a := &instant{At: clock.At, Warnings: besides.warnings}
 	for _, s := range v {
 		labels := make(map[string]string, len(s.Metric))
 		for name, value := range s.Metric {

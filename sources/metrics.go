@@ -85,6 +85,9 @@ type Overview struct {
 	// Warnings are Prometheus's own, what could not be asked, and what in the
 	// answers does not fit; not empty: the answer is partial. Text from outside.
 	Warnings []string
+	// Notes say more of a whole answer: what Prometheus remarks, and that series
+	// are younger than the window. Text from outside.
+	Notes []string
 }
 
 // RatioRow is the fallback ratio of one model or upstream.

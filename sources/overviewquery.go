@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,19 +19,20 @@ const before = " offset 1h"
 
 // question is one instant query of an overview with its answer.
 type question struct {
-	about  string // for a warning; empty: without it there is no overview
+	about  string // for an error or a warning
+	must   bool   // without it there is no overview
 	promql string
 
-	vector   model.Vector
-	warnings []string
-	err      error
+	vector model.Vector
+	said   said
+	err    error
 }
 
 // Overview asks for what the overview shows.
 func (p *prom) Overview(ctx context.Context, gen uint64) Answer[Overview] {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	clock, err := p.begin(ctx)
+	clock, date, err := p.begin(ctx)
 	if err != nil {
 		return Answer[Overview]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
 	}
@@ -38,39 +40,42 @@ func (p *prom) Overview(ctx context.Context, gen uint64) Answer[Overview] {
 	if err != nil {
 		return Answer[Overview]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
 	}
+	if w := clock.cached(date); w != "" {
+		v.warn(w)
+	}
 	p.past.see(v.Ratio, clock.At)
 	return Answer[Overview]{Gen: gen, Clock: clock, Value: v}
 }
 
 func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	q := p.queries
+	const failed, output, models, upstreams = "failed an hour ago", "first output an hour ago", "fallback by model", "fallback by upstream"
 	var (
-		ratio          = &question{promql: q.ratio()}
-		requests       = &question{promql: q.rate("", requestsTotal, "")}
-		fallbacks      = &question{promql: q.rate("", fallbacksTotal, "")}
-		requestSeries  = &question{promql: "count(" + q.series(requestsTotal) + ")"}
-		fallbackSeries = &question{promql: "count(" + q.series(fallbacksTotal) + ")"}
-		sampled        = &question{promql: "max(timestamp(" + q.series(requestsTotal) + "))"}
-		modelRequests  = &question{about: "fallback by model", promql: q.rate("model", requestsTotal, "")}
-		modelFallbacks = &question{about: "fallback by model", promql: q.rate("model", fallbacksTotal, "")}
-		own            = &question{about: "fallback by upstream", promql: q.rate("provider", ownTotal, "")}
-		ownFallbacks   = &question{about: "fallback by upstream", promql: q.rate("primary", fallbacksTotal, "")}
-		verdicts       = &question{about: "failed an hour ago", promql: q.rate("verdict", verdictsTotal, before, `verdict=~"good|bad"`)}
-		outputs        = &question{about: "first output an hour ago", promql: q.rate("", firstOutput+"_count", before)}
-		buckets        = &question{about: "first output an hour ago", promql: q.rate("le", firstOutput+"_bucket", before)}
-		p95            = &question{about: "first output an hour ago", promql: "histogram_quantile(0.95, " + q.rate("le", firstOutput+"_bucket", before) + ")"}
+		ratio          = &question{about: "fallback ratio", must: true, promql: q.ratio()}
+		requests       = &question{about: "traffic", must: true, promql: q.rate("", requestsTotal, "")}
+		fallbacks      = &question{about: "rate of fallbacks", must: true, promql: q.rate("", fallbacksTotal, "")}
+		requestSeries  = &question{about: "series of requests", must: true, promql: "count(" + q.series(requestsTotal) + ")"}
+		fallbackSeries = &question{about: "series of fallbacks", must: true, promql: "count(" + q.series(fallbacksTotal) + ")"}
+		sampled        = &question{about: "newest sample", must: true, promql: "max(timestamp(" + q.series(requestsTotal) + "))"}
+		old            = &question{about: "age of the series", promql: "count(" + q.series(requestsTotal) + " and " + q.series(requestsTotal) + " offset " + q.windowText() + ")"}
+		modelRequests  = &question{about: models, promql: q.rate("model", requestsTotal, "")}
+		modelFallbacks = &question{about: models, promql: q.rate("model", fallbacksTotal, "")}
+		own            = &question{about: upstreams, promql: q.rate("provider", ownTotal, "")}
+		ownFallbacks   = &question{about: upstreams, promql: q.rate("primary", fallbacksTotal, "")}
+		verdicts       = &question{about: failed, promql: q.rate("verdict", verdictsTotal, before, `verdict=~"good|bad"`)}
+		outputs        = &question{about: output, promql: q.rate("", firstOutput+"_count", before)}
+		buckets        = &question{about: output, promql: q.rate("le", firstOutput+"_bucket", before)}
+		p95            = &question{about: output, promql: "histogram_quantile(0.95, " + q.rate("le", firstOutput+"_bucket", before) + ")"}
 	)
-	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled,
+	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, old,
 		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95}
 	p.ask(ctx, at, all)
 	v := &Overview{}
 	for _, a := range all {
-		if a.err != nil && a.about == "" {
-			return nil, a.err
+		if a.err != nil && a.must {
+			return nil, ofQuestion(a.about, a.err)
 		}
-		for _, w := range a.warnings {
-			v.warn(w)
-		}
+		v.hear(a.said)
 	}
 
 	f := ratioFacts{Window: p.Window()}
@@ -82,7 +87,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	}{{&f.Ratio, ratio}, {&f.Requests, requests}, {&f.Fallbacks, fallbacks}, {&counts[0], requestSeries}, {&counts[1], fallbackSeries}, {&newest, sampled}} {
 		var err error
 		if *n.to, err = p.one(n.from.vector); err != nil {
-			return nil, err
+			return nil, ofQuestion(n.from.about, err)
 		}
 	}
 	for i, to := range []*float64{&f.RequestSeries, &f.FallbackSeries} {
@@ -93,7 +98,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	if newest == nil {
 		var err error
 		if newest, err = p.lastSampled(ctx, at, v); err != nil {
-			return nil, err
+			return nil, ofQuestion(sampled.about, err)
 		}
 	}
 	if newest != nil && number(*newest) {
@@ -116,7 +121,24 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 			}
 		}
 	}
+	v.young(f, p, old)
 	return v, nil
+}
+
+// young notes series of requests that have no sample as old as the window: what
+// they counted before their first one no rate can tell.
+func (v *Overview) young(f ratioFacts, p *prom, old *question) {
+	n, ok := p.single(v, old)
+	if !ok || f.RequestSeries == 0 {
+		return
+	}
+	then := 0.0
+	if n != nil {
+		then = *n
+	}
+	if young := f.RequestSeries - then; young > 0 {
+		v.note(fmt.Sprintf("%.0f of %.0f series of %s are younger than %s", young, f.RequestSeries, requestsTotal, windowText(f.Window)))
+	}
 }
 
 // ask asks all at one moment, a few at a time.
@@ -128,7 +150,7 @@ func (p *prom) ask(ctx context.Context, at time.Time, all []*question) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			a.vector, a.warnings, a.err = p.instant(ctx, a.promql, at)
+			a.vector, a.said, a.err = p.instant(ctx, a.promql, at)
 		})
 	}
 }
@@ -138,10 +160,8 @@ func (p *prom) ask(ctx context.Context, at time.Time, all []*question) {
 // long as the window holds samples.
 func (p *prom) lastSampled(ctx context.Context, at time.Time, v *Overview) (*float64, error) {
 	step := max(min(p.period, time.Minute), 5*time.Second).Round(time.Second)
-	vector, warnings, err := p.instant(ctx, "max(max_over_time(timestamp("+p.queries.series(requestsTotal)+")[1h:"+model.Duration(step).String()+"]))", at)
-	for _, w := range warnings {
-		v.warn(w)
-	}
+	vector, said, err := p.instant(ctx, "max(max_over_time(timestamp("+p.queries.series(requestsTotal)+")[1h:"+model.Duration(step).String()+"]))", at)
+	v.hear(said)
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +217,28 @@ func (p *prom) single(v *Overview, a *question) (*float64, bool) {
 }
 
 func (v *Overview) warn(text string) { v.Warnings = warn(v.Warnings, text) }
+func (v *Overview) note(text string) { v.Notes = warn(v.Notes, text) }
+
+// hear takes what came with an answer.
+func (v *Overview) hear(s said) {
+	for _, w := range s.warnings {
+		v.warn(w)
+	}
+	for _, i := range s.infos {
+		v.note(i)
+	}
+}
+
+// ofQuestion says what a question was about whose answer is not the one expected.
+func ofQuestion(about string, err error) error {
+	e, ok := errors.AsType[*RemoteError](err)
+	if !ok || e.Kind != RemoteShape && e.Kind != RemoteQuery {
+		return err
+	}
+	n := *e
+	n.text = about + ": " + e.text
+	return &n
+}
 
 // warn adds a text that is not there yet.
 func warn(all []string, text string) []string {

@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -30,6 +31,12 @@ func newMetrics(r *remote, s api.Source) *prom {
 	p.queries = newQueries(s.Selector, Window(p.period))
 	if s.TimeoutSeconds > 0 && !r.own {
 		p.timeout = time.Duration(s.TimeoutSeconds * float64(time.Second))
+	}
+	if way := r.transport; way != nil {
+		r.transport = func() (http.RoundTripper, error) {
+			rt, err := way()
+			return dated{rt}, err
+		}
 	}
 	method := s.Method
 	if r.own {
@@ -62,50 +69,60 @@ func (p *prom) cause(ctx context.Context, started time.Time, err error) error {
 	return p.fail(RemoteShape, err, "the answer is not understood: "+oneLine(err.Error()))
 }
 
+// said is what came with an answer besides its value.
+type said struct {
+	warnings []string // it is not whole
+	infos    []string
+}
+
 // instant asks for a vector at a time of Prometheus's clock. A scalar is a
 // vector of one without labels.
-func (p *prom) instant(ctx context.Context, q string, at time.Time) (model.Vector, []string, error) {
+func (p *prom) instant(ctx context.Context, q string, at time.Time) (model.Vector, said, error) {
 	started := time.Now()
-	v, warnings, _, err := p.api.Query(ctx, q, at)
+	v, warnings, infos, err := p.api.Query(ctx, q, at)
+	besides := said{warnings, infos}
 	if err != nil {
-		return nil, warnings, p.cause(ctx, started, err)
+		return nil, besides, p.cause(ctx, started, err)
 	}
 	switch v := v.(type) {
 	case model.Vector:
 		for _, s := range v {
 			if s.Histogram != nil {
-				return nil, warnings, p.fail(RemoteShape, nil, "answers a native histogram where a number was expected")
+				return nil, besides, p.fail(RemoteShape, nil, "answers a native histogram where a number was expected")
 			}
 		}
-		return v, warnings, nil
+		return v, besides, nil
 	case *model.Scalar:
-		return model.Vector{{Timestamp: v.Timestamp, Value: v.Value}}, warnings, nil
+		return model.Vector{{Timestamp: v.Timestamp, Value: v.Value}}, besides, nil
 	}
-	return nil, warnings, p.shape(v, "vector")
+	return nil, besides, p.shape(v, "vector")
 }
 
 // ranged asks for the one series of a query over a range, by time.
-func (p *prom) ranged(ctx context.Context, q string, r promv1.Range) (map[int64]float64, []string, error) {
+func (p *prom) ranged(ctx context.Context, q string, r promv1.Range) (map[int64]float64, said, error) {
 	started := time.Now()
-	v, warnings, _, err := p.api.QueryRange(ctx, q, r)
+	v, warnings, infos, err := p.api.QueryRange(ctx, q, r)
+	besides := said{warnings, infos}
 	if err != nil {
-		return nil, warnings, p.cause(ctx, started, err)
+		return nil, besides, p.cause(ctx, started, err)
 	}
 	m, ok := v.(model.Matrix)
 	if !ok {
-		return nil, warnings, p.shape(v, "matrix")
+		return nil, besides, p.shape(v, "matrix")
 	}
-	if len(m) == 0 {
-		return nil, warnings, nil
-	}
-	if len(m) > 1 {
-		return nil, warnings, p.tooMany(len(m))
+	switch {
+	case len(m) == 0:
+		return nil, besides, nil
+	case len(m) > 1:
+		return nil, besides, p.tooMany(len(m))
+	case len(m[0].Histograms) > 0:
+		return nil, besides, p.fail(RemoteShape, nil, "answers native histograms where numbers were expected")
 	}
 	points := make(map[int64]float64, len(m[0].Values))
 	for _, s := range m[0].Values {
 		points[int64(s.Timestamp)] = float64(s.Value)
 	}
-	return points, warnings, nil
+	return points, besides, nil
 }
 
 func (p *prom) shape(v model.Value, want string) error {
@@ -133,19 +150,35 @@ func (p *prom) one(v model.Vector) (*float64, error) {
 }
 
 // begin asks for Prometheus's time: the moment of all that follows, and how far
-// its clock is from ours.
-func (p *prom) begin(ctx context.Context) (Clock, error) {
-	c := Clock{Sent: time.Now()}
-	v, _, err := p.instant(ctx, "time()", time.Time{})
+// its clock is from ours. date is when it was answered by the HTTP server's
+// clock, zero if that did not say.
+func (p *prom) begin(ctx context.Context) (c Clock, date time.Time, err error) {
+	c.Sent = time.Now()
+	v, _, err := p.instant(context.WithValue(ctx, dateKey{}, &date), "time()", time.Time{})
 	c.Received = time.Now()
 	if err != nil {
-		return c, err
+		return c, date, ofQuestion("its time", err)
 	}
 	if len(v) != 1 || v[0].Timestamp <= 0 {
-		return c, p.fail(RemoteShape, nil, "does not tell its time: is this a Prometheus?")
+		return c, date, p.fail(RemoteShape, nil, "does not tell its time: is this a Prometheus?")
 	}
 	c.At = v[0].Timestamp.Time().UTC()
-	return c, nil
+	return c, date, nil
+}
+
+// dateKey is the key of a context's *time.Time that takes the header Date of an
+// answer.
+type dateKey struct{}
+
+// dated is a way to a server that notes the Date of its answers.
+type dated struct{ http.RoundTripper }
+
+func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := d.RoundTripper.RoundTrip(req)
+	if to, ok := req.Context().Value(dateKey{}).(*time.Time); ok && err == nil {
+		*to, _ = http.ParseTime(res.Header.Get("Date")) // zero where there is none
+	}
+	return res, err
 }
 
 // The metrics that are asked for; see docs/metrics.md.

@@ -36,6 +36,7 @@ func (f *fakeProm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Date", f.at.UTC().Format(http.TimeFormat))
 	data := `{"resultType":"vector","result":[]}`
 	if r.Form.Get("step") != "" {
 		data = `{"resultType":"matrix","result":[]}`

@@ -197,7 +197,12 @@ func (m *model) promVital() vital {
 	if len(notes) > 0 {
 		return ill(r.add(warn, ", "+strings.Join(notes, ", ")), r.add(warn, ", "+short), name.add(warn, short))
 	}
-	return vital{{r.add(dim, " (every "+text.Age(f.Period)+")"), all}, {r, some}, {name.add(good, "ok"), 3 * some}, {nil, unheard}}
+	every := r.add(dim, " (every "+text.Age(f.Period)+")")
+	if len(v.Notes) > 0 {
+		noted := every.add(dim, ", "+m.th.outside(v.Notes[0]))
+		return vital{{noted, all}, {every, some}, {r, 2 * some}, {name.add(good, "ok"), 3 * some}, {nil, unheard}}
+	}
+	return vital{{every, all}, {r, some}, {name.add(good, "ok"), 3 * some}, {nil, unheard}}
 }
 
 func (m *model) lokiVital() vital {

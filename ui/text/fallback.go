@@ -37,6 +37,10 @@ type Fallback struct {
 	Error string `json:"error,omitempty"`
 	// Warnings, if any, say what of the answer is not whole.
 	Warnings []string `json:"warnings,omitempty"`
+	// Notes, if any, say more of a whole answer.
+	Notes []string `json:"notes,omitempty"`
+	// ClockSkewSeconds is how far Prometheus's clock is ahead of this host's.
+	ClockSkewSeconds float64 `json:"clock_skew_seconds,omitempty"`
 }
 
 // Fact is a number in one of six states: value, ageing, unknown, none, idle,
@@ -107,6 +111,16 @@ func (f *Fallback) lines() string {
 	}
 	for _, w := range f.Warnings {
 		line("partial", Visible(w))
+	}
+	for _, n := range f.Notes {
+		line("note", Visible(n))
+	}
+	if skew := time.Duration(f.ClockSkewSeconds * float64(time.Second)); skew != 0 {
+		way := " ahead of"
+		if skew < 0 {
+			way = " behind"
+		}
+		line("clock", "Prometheus's is "+Age(skew.Abs())+way+" this host's")
 	}
 	return b.String()
 }

@@ -18,8 +18,9 @@ func reports(h string) map[string]Fallback {
 	age := func(s float64) *float64 { return &s }
 	limit := ptr(0.02)
 	return map[string]Fallback{
-		"over":    {Window: "5m", Ratio: Fact{State: "value", Value: ptr(0.381), At: now, AgeSeconds: age(4)}, Traffic: Fact{State: "value", Value: ptr(412.0)}, Series: SeriesPresent, Limit: limit, OverLimit: ptr(true)},
-		"zero":    {Window: "5m", Ratio: Fact{State: "value", Value: ptr(0.0)}, Traffic: Fact{State: "value", Value: ptr(412.0)}, Series: SeriesPresent, Limit: limit, OverLimit: ptr(false), Prometheus: "https://prom.example" + h},
+		"over": {Window: "5m", Ratio: Fact{State: "value", Value: ptr(0.381), At: now, AgeSeconds: age(4)}, Traffic: Fact{State: "value", Value: ptr(412.0)}, Series: SeriesPresent, Limit: limit, OverLimit: ptr(true)},
+		"zero": {Window: "5m", Ratio: Fact{State: "value", Value: ptr(0.0)}, Traffic: Fact{State: "value", Value: ptr(412.0)}, Series: SeriesPresent, Limit: limit, OverLimit: ptr(false), Prometheus: "https://prom.example" + h,
+			Notes: []string{"3 of 40 series are younger than 5m" + h}, ClockSkewSeconds: -180},
 		"ageing":  {Window: "5m", Ratio: Fact{State: "ageing", Value: ptr(0.002), AgeSeconds: age(41)}, Traffic: Fact{State: "ageing", Value: ptr(4.1), AgeSeconds: age(41)}, Series: SeriesPresent},
 		"idle":    {Window: "5m", Ratio: Fact{State: "idle", Why: "no requests in 5m" + h}, Traffic: Fact{State: "idle"}, Series: SeriesPresent, Limit: limit},
 		"none":    {Window: "5m", Ratio: Fact{State: "none", Why: "no series ai_model_requests_total: check the selector and the target" + h}, Traffic: Fact{State: "none"}, Series: SeriesAbsent},
