@@ -272,37 +272,49 @@ func (r *jsonPathRunner) behind(i int) bool {
 	return false
 }
 
-// findJSON returns the value at a path.
+// findJSON returns the value at a path: of a name that occurs several times the
+// first under which the rest of the path leads somewhere.
 func findJSON(data []byte, steps []jsonStep) (typ jsonType, v []byte, ok bool) {
+	if len(steps) == 0 {
+		return 0, nil, false
+	}
+	st, rest := steps[0], steps[1:]
+	into := func() bool {
+		if len(rest) == 0 {
+			return true
+		}
+		if typ != jsonObject && typ != jsonArray {
+			return false
+		}
+		t, found, ok := findJSON(v, rest)
+		if ok {
+			typ, v = t, found
+		}
+		return ok
+	}
+	if st.index >= 0 {
+		typ, v, ok = jsonElement(data, st.index)
+		return typ, v, ok && into()
+	}
 	var sc jsonScanner
-	for n, st := range steps {
-		found := false
-		if st.index >= 0 {
-			typ, v, found = jsonElement(data, st.index)
-		} else if sc.open(data) {
-			for sc.next() {
-				key := sc.key
-				if sc.keyEsc {
-					key, _ = unescape(nil, key)
-				}
-				if string(key) == st.name {
-					typ, v, found = sc.typ, sc.val, true
-					break
-				}
-				if !sc.after() {
-					break
-				}
+	if !sc.open(data) {
+		return 0, nil, false
+	}
+	for sc.next() {
+		key := sc.key
+		if sc.keyEsc {
+			key, _ = unescape(nil, key)
+		}
+		if string(key) == st.name {
+			if typ, v = sc.typ, sc.val; into() {
+				return typ, v, true
 			}
 		}
-		if !found {
-			return 0, nil, false
+		if !sc.after() {
+			break
 		}
-		if n+1 < len(steps) && typ != jsonObject && typ != jsonArray {
-			return 0, nil, false
-		}
-		data = v
 	}
-	return typ, v, len(steps) > 0
+	return 0, nil, false
 }
 
 // jsonElement returns an element of the array at the start of data.

@@ -43,7 +43,7 @@ var keywords = map[string]bool{
 	"and": true, "or": true, "unless": true, "unwrap": true,
 	"json": true, "logfmt": true, "regexp": true, "pattern": true, "unpack": true,
 	"line_format": true, "label_format": true, "decolorize": true,
-	"drop": true, "keep": true, "distinct": true, "variants": true, "of": true,
+	"drop": true, "keep": true, "variants": true, "of": true,
 }
 
 // functions are names unless a parenthesis or a grouping follows.

@@ -1,8 +1,10 @@
 package logql
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,6 +177,9 @@ func (p *parser) wrong(format string, args ...any) {
 		p.meaning = &ParseError{Message: fmt.Sprintf(format, args...)}
 	}
 }
+
+// stageWrong is wrong of a stage, which Loki writes before what is the matter.
+func (p *parser) stageWrong(stage, why string) { p.wrong("stage '%s' : %s", stage, why) }
 
 func (p *parser) failAt(t *token, msg string) {
 	panic(&ParseError{Line: t.line, Column: t.col, Message: msg})
@@ -634,13 +639,14 @@ func (p *parser) stages(unwrap bool) (stages []stage, u *unwrapExpr) {
 		case "line_format":
 			p.next()
 			v := p.expect(tokString)
-			lt := p.template(v, "line", "invalid line template: ")
-			stages = append(stages, &lineFormatStage{text: v.text, t: lt})
+			st := &lineFormatStage{text: v.text}
+			st.t = p.template(v, "line", "invalid line template: ", st.String)
+			stages = append(stages, st)
 		case "label_format":
 			stages = append(stages, p.labelFormat())
 		case "drop", "keep":
 			stages = append(stages, p.pick())
-		case "regexp", "pattern", "unpack", "decolorize", "distinct":
+		case "regexp", "pattern", "unpack", "decolorize":
 			p.unsupported(t, "| "+t.text)
 		case tokIdent, "(":
 			stages = append(stages, &labelFilterStage{p.labelFilter(1)})
@@ -669,7 +675,11 @@ func (p *parser) lineFilter() stage {
 	}
 	f, err := newLineFilter(string(op.kind), texts)
 	if err != nil {
-		p.failAt(at, err.Error())
+		if _, ok := errors.AsType[*syntax.Error](err); !ok { // it is too large
+			p.failAt(at, err.Error())
+		}
+		p.stageWrong((&lineFilter{op: string(op.kind), texts: texts}).String(), err.Error())
+		return &lineFilter{op: string(op.kind), texts: texts}
 	}
 	if op.kind == "|~" || op.kind == "!~" {
 		for _, text := range texts {
@@ -697,6 +707,7 @@ func (p *parser) unwrapOf() *unwrapExpr {
 func (p *parser) json() stage {
 	p.next()
 	s := &jsonStage{}
+	var bad error
 	if p.cur().kind != tokIdent {
 		return s
 	}
@@ -708,11 +719,14 @@ func (p *parser) json() stage {
 		}
 		steps, err := parseJSONPath(path.text)
 		if err != nil {
-			p.wrong("cannot parse expression [%s]: %v", path.text, err)
+			bad = fmt.Errorf("cannot parse expression [%s]: %w", path.text, err)
 		}
 		path.steps = steps
 		s.paths = append(s.paths, path)
 		if !p.accept(",") {
+			if bad != nil {
+				p.stageWrong(strings.ReplaceAll(s.String(), ", ", ","), bad.Error())
+			}
 			return s
 		}
 	}
@@ -737,13 +751,15 @@ func (p *parser) logfmt() stage {
 	return s
 }
 
-func (p *parser) template(v *token, name, what string) *lineTemplate {
+// template reads a template; stage is its stage as errors write it.
+func (p *parser) template(v *token, name, what string, stage func() string) *lineTemplate {
 	lt, err := newTemplate(name, v.text)
 	if err != nil {
 		if isUnsupportedTemplate(err) {
 			panic(&ParseError{Line: v.line, Column: v.col, Message: err.Error(), Unsupported: true})
 		}
-		p.fail("%s%s", what, err)
+		p.stageWrong(stage(), what+err.Error())
+		return &lineTemplate{}
 	}
 	if p.calls += lt.calls; p.calls > maxCalls {
 		p.failAt(v, fmt.Sprintf("the templates of the query call more than %d functions", maxCalls))
@@ -754,27 +770,35 @@ func (p *parser) template(v *token, name, what string) *lineTemplate {
 func (p *parser) labelFormat() stage {
 	p.next()
 	s := &labelFormatStage{}
+	var wrong string
+	said := func() string { return strings.ReplaceAll(s.String(), ", ", ",") }
 	for {
 		name := p.expect(tokIdent)
 		f := labelFormat{name: name.text}
-		if slices.ContainsFunc(s.formats, func(o labelFormat) bool { return o.name == f.name }) {
-			p.wrong("multiple label name '%s' not allowed in a single format operation", f.name)
+		if slices.ContainsFunc(s.formats, func(o labelFormat) bool { return o.name == f.name }) && wrong == "" {
+			wrong = "multiple label name '" + f.name + "' not allowed in a single format operation"
 		}
-		if f.name == errorLabel {
-			p.wrong("%s cannot be formatted", errorLabel)
+		if f.name == errorLabel && wrong == "" {
+			wrong = errorLabel + " cannot be formatted"
 		}
 		p.expect("=")
-		switch v := p.cur(); v.kind {
+		v := p.cur()
+		switch v.kind {
 		case tokIdent:
 			f.from = p.next().text
 		case tokString:
-			f.text = p.next().text
-			f.t = p.template(v, "label", "invalid template for label '"+f.name+"': ")
+			f.text, f.t = p.next().text, &lineTemplate{}
 		default:
 			p.unexpected(tokIdent, tokString)
 		}
 		s.formats = append(s.formats, f)
+		if f.t != nil {
+			s.formats[len(s.formats)-1].t = p.template(v, "label", "invalid template for label '"+f.name+"': ", said)
+		}
 		if !p.accept(",") {
+			if wrong != "" {
+				p.stageWrong(said(), wrong)
+			}
 			return s
 		}
 	}
@@ -833,7 +857,13 @@ func (p *parser) labelPredicate() labelFilter {
 		p.unexpected(tokIdent, "(")
 	}
 	name := p.next().text
-	op := p.next()
+	op := p.cur()
+	switch op.kind {
+	case "=", "==", "!=", ">", ">=", "<", "<=", "=~", "!~":
+		p.next()
+	default:
+		p.unexpected()
+	}
 	v := p.cur()
 	if v.kind == "ip" {
 		p.unsupported(v, "ip()")
@@ -848,13 +878,8 @@ func (p *parser) labelPredicate() labelFilter {
 		}
 	}
 	f := &numberFilter{name: name, op: string(op.kind)}
-	switch op.kind {
-	case "=":
+	if f.op == "=" {
 		f.op = "=="
-	case "==", "!=", ">", ">=", "<", "<=":
-	default:
-		p.pos--
-		p.unexpected()
 	}
 	switch v.kind {
 	case tokNumber, "+", "-":
