@@ -105,6 +105,7 @@ func (g *Gateway) expect(name string, every time.Duration, work bool) {
 // probed takes the end of one probe.
 func (g *Gateway) probed(r probe.Result) {
 	g.faults.Observe(r.Target.Upstream, r.Outcome, time.Now())
+	g.incidents.attempt(r.Target.Upstream, &r.Outcome, time.Now())
 	if w := g.setup.Load().watched[r.Target.Upstream]; w != nil && r.Verdict() != probe.Unknown {
 		w.evidence.Probe(r.Target.Model+":"+string(r.Target.Capability), r.Verdict() == probe.Passed)
 	}

@@ -99,6 +99,7 @@ type Gateway struct {
 	evidence  *evidenceStore
 	overrides *overrides
 	budgets   *budgets
+	incidents *incidents
 	peers     *peers       // nil: the store is this gateway's own
 	audit     *storedAudit // nil without a store
 
@@ -151,6 +152,7 @@ func New(o Options) *Gateway {
 	if g.instance == "" {
 		g.instance, _ = os.Hostname()
 	}
+	g.incidents = newIncidents(g.instance)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
@@ -241,11 +243,11 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 		}
 		return nil
 	})
-	g.live = telemetry.NewLive()
-	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
 	if err := g.openSpans(cfg); err != nil {
 		return err
 	}
+	g.live = telemetry.NewLive()
+	g.metrics = telemetry.NewMetrics(g.registry, g.gauges)
 	g.breakers = breaker.New(g.event)
 	g.book = upstream.NewBook(g.event)
 	if g.traffic, err = traffic.Open(g.ctx, g.shareStore(), g.event); err != nil {
@@ -253,6 +255,9 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 	}
 	g.onStop(g.traffic.Close)
 	if err := g.openBudgets(); err != nil {
+		return err
+	}
+	if err := g.openIncidents(); err != nil {
 		return err
 	}
 	g.openCare(cfg)
@@ -496,6 +501,7 @@ func (g *Gateway) event(e decision.Event) {
 	if g.operator != nil {
 		g.operator.Event(e)
 	}
+	g.incidents.event(e)
 	g.follow(e)
 }
 
@@ -507,15 +513,16 @@ func (g *Gateway) recordDecision(d *decision.Decision) {
 	}
 	g.metrics.Decision(d)
 	g.live.Decision(d)
+	if g.spans != nil {
+		g.spans.Observe(d)
+	}
 	g.budgets.observe(d)
 	g.gather(d)
+	g.incidents.decision(d)
 	g.operator.Decision(d)
 }
 
 // note passes on a text of net/http about whoever connects, if it is due.
-	if g.spans != nil {
-		g.spans.Observe(d)
-	}
 func (g *Gateway) note(text string) {
 	if text, ok := g.noises.due(text); ok {
 		g.o.Log(text)

@@ -1,18 +1,552 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"failback/gateway/config"
+	"failback/gateway/decision"
+	"failback/gateway/incident"
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
+	"failback/gateway/telemetry"
+	"failback/gateway/traffic"
 )
 
-func (c *control) Incidents() api.Incidents { return api.Incidents{} }
+const (
+	// incidentPast is how much of what happened before an incident its timeline
+	// begins with, where the first failure is not known.
+	incidentPast = 10 * time.Minute
+	// pastEvents are remembered, pastMost of them go into a timeline.
+	pastEvents, pastMost = 256, 100
+	// queuedEvents wait to be looked at.
+	queuedEvents = 1024
+	// countEvery is how often what requests came to is written into an incident.
+	countEvery = 30 * time.Second
+	// maxOpen is how many incidents can be open at a time.
+	maxOpen = 20
+)
 
-func (c *control) Incident(id string) (api.Incident, error) {
-	return api.Incident{}, notFound("incident", id)
+// incidents are the incidents of this gateway and of those it shares a store
+// with.
+type incidents struct {
+	instance string
+	book     *incident.Book
+	look     incident.Look
+	recent   *incident.Recent
+	kept     *incidentStore // nil without a store
+	counting atomic.Bool    // an incident is open
+
+	// What follows belongs to whoever judges.
+	ratio  incident.Ratio
+	probed map[string]bool // degraded upstreams whose probes passed
+
+	mu      sync.Mutex // guards everything that follows
+	queue   []decision.Event
+	past    []decision.Event
+	counts  incident.Counts // not in an incident yet
+	counted time.Time       // when the last went into one
 }
 
-func (c *control) ChangeIncident(_ context.Context, _ operator.Actor, _, id string, _ api.Command) (api.Result, error) {
-	return api.Result{}, notFound("incident", id)
+func newIncidents(instance string) *incidents {
+	return &incidents{
+		instance: instance, book: incident.NewBook(strings.ToLower(rand.Text()[:10]), instance),
+		recent: incident.NewRecent(), probed: map[string]bool{},
+	}
+}
+
+// event takes a change. It never waits: it is called wherever something changes.
+func (i *incidents) event(e decision.Event) {
+	if !incident.Told(e) {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.queue) >= queuedEvents {
+		i.queue = slices.Delete(i.queue, 0, 1)
+	}
+	i.queue = append(i.queue, e)
+}
+
+// attempt takes the end of an attempt, of a client's request or of a probe.
+func (i *incidents) attempt(upstream string, o *decision.Outcome, now time.Time) {
+	if ok, known := technical(o.Class); known {
+		i.look.Attempt(upstream, ok, now)
+	}
+}
+
+// technical reports whether an upstream answered; known is false where the end of
+// the attempt does not say.
+func technical(c decision.Class) (ok, known bool) {
+	switch c.Blame() {
+	case decision.OfBucket, decision.OfAdmission, decision.OfCredential, decision.OfUpstreamModel:
+		return false, true
+	}
+	return true, c == decision.OK
+}
+
+// decision takes the end of a request.
+func (i *incidents) decision(d *decision.Decision) {
+	if d.Fallback && d.Primary != "" {
+		at := d.Time
+		if len(d.Attempts) > 0 && d.Attempts[0].Provider == d.Primary {
+			at = at.Add(d.Attempts[0].Outcome.Duration)
+		}
+		i.look.Switched(d.Primary, at)
+	}
+	verdict := telemetry.VerdictOf(d.Status, d.Reason)
+	if verdict != telemetry.Good && verdict != telemetry.Bad {
+		return
+	}
+	degraded := d.Fallback
+	if d.Selected != "" {
+		degraded = d.Selected != d.Primary
+	}
+	good, counting := verdict == telemetry.Good, i.counting.Load()
+	i.recent.Add(d.RequestID, degraded, good, counting)
+	if !counting {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	c := &i.counts
+	switch {
+	case !good:
+		c.Failed++
+	case degraded:
+		c.Degraded++
+	default:
+		c.Primary++
+	}
+	if d.Violation {
+		c.Forbidden++
+	}
+	if (degraded || !good) && len(c.Kept) < incident.MaxKept {
+		c.Kept = append(c.Kept, d.RequestID)
+	}
+	c.Workflow.Side(degraded).Add(good, 1)
+	for n := range d.Attempts {
+		a := &d.Attempts[n]
+		if ok, known := technical(a.Outcome.Class); known && !a.Hurried {
+			c.Technical.Side(a.Provider != d.Primary).Add(ok, 1)
+		}
+	}
+}
+
+// take returns what was counted since it was last called.
+func (i *incidents) take(now time.Time) incident.Counts {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	c := i.counts
+	i.counts, i.counted = incident.Counts{}, now
+	return c
+}
+
+// flushCounts writes what was counted into every open incident.
+func (i *incidents) flushCounts(now time.Time, records []incident.Record) {
+	c := i.take(now)
+	for _, r := range records {
+		// One that this gateway is part of hears of it even if nothing was counted.
+		if r.Open() && (!c.IsZero() || i.concerns(r)) {
+			i.book.Do(r.ID, incident.Op{Kind: incident.OpCount, At: now, Counts: c}, false)
+		}
+	}
+}
+
+// concerns reports whether r has a trouble that this gateway alone sees.
+func (i *incidents) concerns(r incident.Record) bool {
+	for _, t := range r.Troubles {
+		if t.Instance == i.instance && t.Phase != incident.Back {
+			return true
+		}
+	}
+	return false
+}
+
+// countsDue reports whether it is time for flushCounts.
+func (i *incidents) countsDue(now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return now.Sub(i.counted) >= countEvery
+}
+
+// step looks at s and at what happened since, and has the incidents follow.
+func (i *incidents) step(now time.Time, s incident.Situation) {
+	i.tell(now)
+	if i.kept != nil && !i.kept.ready(now) {
+		return // it is not known yet what is open
+	}
+	for range maxOpen {
+		records := i.book.Records()
+		found := incident.Observe(now, s, records)
+		if len(found) == 0 {
+			break
+		}
+		for _, f := range found {
+			if f.Incident != "" {
+				i.trouble(now, f.Incident, f, s)
+				continue
+			}
+			i.open(now, f, s)
+			break // the others may belong to it
+		}
+	}
+	records := i.book.Records()
+	open := false
+	for _, r := range records {
+		if !r.Open() {
+			continue
+		}
+		open = true
+		if r.Milestones.FirstSwitch.IsZero() && len(r.Troubles) > 0 {
+			if at, upstream := i.firstSwitch(names(r.Upstreams, s), cmp.Or(r.Milestones.FirstFailure, r.OpenedAt), now); !at.IsZero() {
+				i.book.Do(r.ID, incident.Op{Kind: incident.OpSwitch, At: now, FirstSwitch: at, Upstream: upstream}, false)
+			}
+		}
+	}
+	i.counting.Store(open)
+	if open && i.countsDue(now) {
+		i.flushCounts(now, records)
+	}
+}
+
+// tell puts what happened into the timeline that it belongs to.
+func (i *incidents) tell(now time.Time) {
+	i.mu.Lock()
+	queue := i.queue
+	i.queue = nil
+	i.past = append(i.past, queue...)
+	i.past = i.past[max(0, len(i.past)-pastEvents):]
+	i.mu.Unlock()
+	if len(queue) == 0 {
+		return
+	}
+	records := i.book.Records()
+	for _, e := range queue {
+		if r, ok := incident.Concerned(records, e, now); ok {
+			i.book.Do(r.ID, eventOp(e), false)
+		}
+	}
+}
+
+func eventOp(e decision.Event) incident.Op {
+	line := telemetry.EventLine(e)
+	return incident.Op{Kind: incident.OpEvent, At: e.Time, By: cmp.Or(e.By, decision.Auto), Event: &line}
+}
+
+// begin opens an incident with what led to it since a time; zero: not known.
+func (i *incidents) begin(id string, op incident.Op, since time.Time, claim bool) {
+	// What was counted until now is not its own.
+	i.flushCounts(op.At, i.book.Records())
+	op.Kind, op.ID = incident.OpOpen, id
+	i.book.Do(id, op, claim)
+	i.counting.Store(true)
+	if since.IsZero() {
+		since = op.At.Add(-incidentPast)
+	}
+	i.mu.Lock()
+	past := slices.DeleteFunc(slices.Clone(i.past), func(e decision.Event) bool { return e.Time.Before(since) })
+	i.mu.Unlock()
+	for _, e := range past[max(0, len(past)-pastMost):] {
+		i.book.Do(id, eventOp(e), false)
+	}
+}
+
+func (i *incidents) open(now time.Time, f incident.Finding, s incident.Situation) {
+	id := incident.NewID(now, salt())
+	first, _ := i.firstFailure(upstreamsOf(f.Upstream, s), now)
+	i.begin(id, incident.Op{At: now, By: decision.Auto, Cause: f.Cause, Title: f.Title}, first, true)
+	i.trouble(now, id, f, s)
+}
+
+// salt tells incidents of one second apart.
+func salt() string { return strings.ToLower(rand.Text()[:4]) }
+
+func (i *incidents) trouble(now time.Time, id string, f incident.Finding, s incident.Situation) {
+	op := incident.Op{
+		Kind: incident.OpTrouble, At: now, By: decision.Auto, Key: f.Key, Cause: f.Cause, Upstream: f.Upstream,
+		Phase: f.Phase, Shared: f.Shared, Text: f.Text,
+	}
+	if f.Since.After(now) {
+		op.At = f.Since // by another gateway's clock
+	}
+	if f.Phase == incident.Ill {
+		upstreams := upstreamsOf(f.Upstream, s)
+		op.FirstFailure, _ = i.firstFailure(upstreams, now)
+		op.FirstSwitch, _ = i.firstSwitch(upstreams, cmp.Or(op.FirstFailure, f.Since), now)
+	}
+	i.book.Do(id, op, false)
+}
+
+// upstreamsOf is the upstream that something is about, all of s if it is about none.
+func upstreamsOf(upstream string, s incident.Situation) []string {
+	if upstream != "" {
+		return []string{upstream}
+	}
+	return names(nil, s)
+}
+
+func names(upstreams []string, s incident.Situation) []string {
+	if len(upstreams) == 0 {
+		for _, u := range s.Upstreams {
+			upstreams = append(upstreams, u.Name)
+		}
+	}
+	return upstreams
+}
+
+func (i *incidents) firstFailure(upstreams []string, now time.Time) (time.Time, string) {
+	return earliest(upstreams, func(name string) time.Time { return i.look.FirstFailure(name, now) })
+}
+
+func (i *incidents) firstSwitch(upstreams []string, since, now time.Time) (time.Time, string) {
+	return earliest(upstreams, func(name string) time.Time { return i.look.FirstSwitch(name, since, now) })
+}
+
+// earliest is the first of the times that are not zero, and of whom.
+func earliest(names []string, of func(string) time.Time) (first time.Time, whose string) {
+	for _, name := range names {
+		if at := of(name); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first, whose = at, name
+		}
+	}
+	return first, whose
+}
+
+// view is r with what is not written into it yet.
+func (i *incidents) view(r incident.Record) incident.Record {
+	if r.Open() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		r.Counts = r.Counts.Plus(i.counts)
+	}
+	return r
+}
+
+// heads are the incidents, newest first; of the open ones alone the oldest first.
+func (i *incidents) heads(open bool) (l []api.IncidentHead) {
+	for _, r := range i.book.Records() {
+		if open && !r.Open() {
+			continue
+		}
+		_, unsynced, _ := i.book.Get(r.ID)
+		l = append(l, incident.Head(r, unsynced))
+	}
+	if open {
+		slices.Reverse(l)
+	}
+	return l
+}
+
+// observeIncidents has the incidents follow what in shows.
+func (g *Gateway) observeIncidents(in *inspection) {
+	i := g.incidents
+	s := incident.Situation{Instance: g.instance}
+	for k := range in.setup.cfg.Upstreams {
+		name := in.setup.cfg.Upstreams[k].Name
+		state, ok := g.traffic.Get(name)
+		if !ok {
+			continue
+		}
+		u := incident.Upstream{Name: name, State: in.healthOf(name), Share: state.Share, Since: state.StateSince, Why: state.Reason}
+		if state.Condition() == traffic.Degraded {
+			u.Probed = in.probed(in.probes[name])
+			u.Failed = i.probed[name] && !u.Probed
+			i.probed[name] = i.probed[name] || u.Probed
+		} else {
+			delete(i.probed, name)
+		}
+		s.Upstreams = append(s.Upstreams, u)
+	}
+	if in.fault != nil {
+		s.Fault = &incident.Fault{Since: in.fault.Since, Reason: in.fault.Reason(), Detail: in.fault.Detail}
+	}
+	s.Ratio = i.ratio.Step(in.now, in.live.Traffic.FallbackRatio.Value, int(in.live.Traffic.RPS.Value*60), ratioLimit(in.setup.cfg))
+	i.step(in.now, s)
+	if i.kept != nil {
+		i.kept.wake()
+	}
+}
+
+// ratioLimit is the configured limit of the fallback ratio, 0 without one.
+func ratioLimit(cfg *config.Config) float64 {
+	if l := limit(cfg); l != nil {
+		return l.FallbackRatio
+	}
+	return 0
+}
+
+func (c *control) Incidents() api.Incidents {
+	return api.Incidents{Incidents: c.incidents.heads(false), At: time.Now()}
+}
+
+func (c *control) Incident(id string) (api.Incident, error) {
+	g := (*Gateway)(c)
+	r, unsynced, ok := g.incidents.book.Get(id)
+	if !ok {
+		return api.Incident{}, noIncident(id)
+	}
+	r = g.incidents.view(r)
+	return incident.View(r, unsynced, g.incidentFacts(r), time.Now()), nil
+}
+
+func noIncident(id string) error {
+	return &api.Error{Code: api.CodeNotFound, Message: fmt.Sprintf("no incident %q", id), Hint: "failback incident list lists them"}
+}
+
+// incidentFacts is what is known of the closing questions of r.
+func (g *Gateway) incidentFacts(r incident.Record) map[string]string {
+	v := g.view()
+	var standings []incident.Standing
+	for _, name := range r.Upstreams {
+		state, ok := g.traffic.Get(name)
+		if !ok || v.setup.watched[name] == nil {
+			continue
+		}
+		standings = append(standings, incident.Standing{
+			Upstream: name, State: v.healthOf(name), Share: state.Share, Window: windowOf(v.setup, state),
+		})
+	}
+	return incident.Facts(r, standings)
+}
+
+// windowOf says how far the window of the step in force is.
+func windowOf(s *setup, state traffic.State) string {
+	switch state.Condition() {
+	case traffic.Degraded:
+		return "none, its share is 0%"
+	case traffic.Recovering:
+		observe := s.observe(state)
+		return fmt.Sprintf("share %d%%, %s of %s served", state.Share, min(state.Served, observe).Round(time.Second), observe)
+	}
+	if state.Share == traffic.Full {
+		return "no failback is under way, share 100% since " + state.Since.UTC().Format("2006-01-02 15:04:05Z")
+	}
+	return fmt.Sprintf("no failback is under way, share %d%%", state.Share)
+}
+
+// ChangeIncident does what an operator asks for of an incident; see
+// operator.Control.
+func (c *control) ChangeIncident(ctx context.Context, who operator.Actor, action, id string, cmd api.Command) (api.Result, error) {
+	g := (*Gateway)(c)
+	i := g.incidents
+	now := time.Now()
+	op := incident.Op{At: now, By: who.Name, Text: cmd.Reason}
+	if action == operator.ActionIncidentOpen {
+		if err := i.room(); err != nil {
+			return api.Result{}, err
+		}
+		id = incident.NewID(now, salt())
+		i.tell(now)
+		i.begin(id, incident.Op{At: now, By: who.Name, Cause: api.CauseOperator, Title: cmd.Reason}, time.Time{}, false)
+		return g.incidentResult(ctx, id, "opened")
+	}
+	r, _, ok := i.book.Get(id)
+	if !ok {
+		return api.Result{}, noIncident(id)
+	}
+	var did string
+	switch action {
+	case operator.ActionIncidentNote:
+		op.Kind, did = incident.OpNote, "noted"
+	case operator.ActionIncidentTick:
+		op.Kind, op.Runbook, op.Step, op.Done = incident.OpTick, cmd.Runbook, cmd.Step, *cmd.Done
+		did = fmt.Sprintf("step %d of %s is ticked", cmd.Step, cmd.Runbook)
+		if !op.Done {
+			did = fmt.Sprintf("the tick of step %d of %s is taken back", cmd.Step, cmd.Runbook)
+		}
+	case operator.ActionIncidentAnswer:
+		op.Kind, op.Question, op.Text = incident.OpAnswer, cmd.Question, cmd.Answer
+		did = cmd.Question + " is answered"
+	case operator.ActionIncidentClose:
+		if !r.Open() {
+			return g.incidentResult(ctx, id, "closed already, by "+r.ClosedBy)
+		}
+		if left := r.Unanswered(); len(left) > 0 && !cmd.Override {
+			return api.Result{}, &api.Error{
+				Code: api.CodeBlocked, Message: fmt.Sprintf("incident %s: closing questions without an answer: %s", id, strings.Join(left, ", ")),
+				Hint: "answer them, or --override --reason WHY closes it all the same",
+			}
+		}
+		i.tell(now)
+		i.flushCounts(now, i.book.Records())
+		r, _, _ = i.book.Get(id)
+		op.Kind, op.Facts, did = incident.OpClose, g.incidentFacts(r), "closed"
+	case operator.ActionIncidentReopen:
+		if r.Open() {
+			return g.incidentResult(ctx, id, "open already")
+		}
+		if err := i.room(); err != nil {
+			return api.Result{}, err
+		}
+		i.flushCounts(now, i.book.Records())
+		op.Kind, did = incident.OpReopen, "open again"
+	default:
+		return api.Result{}, fmt.Errorf("incident %s: no such action: %s", id, action)
+	}
+	i.book.Do(id, op, false)
+	if op.Kind == incident.OpReopen {
+		i.counting.Store(true)
+	}
+	return g.incidentResult(ctx, id, did)
+}
+
+// room refuses to open one more incident where too many are.
+func (i *incidents) room() error {
+	if n := len(i.heads(true)); n >= maxOpen {
+		return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%d incidents are open already", n), Hint: "close those that are over"}
+	}
+	return nil
+}
+
+// incidentResult writes id down and says what was done to it.
+func (g *Gateway) incidentResult(ctx context.Context, id, did string) (api.Result, error) {
+	i := g.incidents
+	var err error
+	if i.kept != nil {
+		if err = i.kept.write(ctx, id); err != nil {
+			g.alarm("incident " + id + ": " + err.Error())
+		}
+	}
+	r, unsynced, ok := i.book.Get(id)
+	if !ok {
+		return api.Result{}, noIncident(id)
+	}
+	head := incident.Head(r, unsynced)
+	message := fmt.Sprintf("incident %s: %s", r.ID, did)
+	if err != nil {
+		message += "; not written down yet: it is in memory alone"
+	}
+	return api.Result{Message: message, Incident: &head}, nil
+}
+
+// openIncidents begins with what the store has. The last of it is written when the
+// gateway stops.
+func (g *Gateway) openIncidents() error {
+	if g.store == nil {
+		return nil
+	}
+	kept, err := newIncidentStore(g.store, g.incidents.book, g.alarm)
+	if err != nil {
+		return err
+	}
+	g.incidents.kept = kept
+	g.onStop(func(ctx context.Context) error {
+		now := time.Now()
+		g.incidents.tell(now)
+		g.incidents.flushCounts(now, g.incidents.book.Records())
+		return kept.writeAll(ctx)
+	})
+	if err := kept.load(g.ctx); err != nil && !errors.Is(err, context.Canceled) {
+		g.alarm("incidents: " + err.Error())
+	}
+	return nil
 }

@@ -70,6 +70,7 @@ func (g *Gateway) judge(ctx context.Context) error {
 			in.setup.watched[u.Name].machine.Unwatched(passed - served)
 			g.judgeOne(in, u, served)
 		}
+		g.observeIncidents(in)
 		g.jobs.Ran(jobHealth, nil)
 	}
 }
@@ -231,7 +232,9 @@ func (w *watched) reconsider(v *evidence.Verdict, wish health.Wish, observe time
 // observe takes the end of one attempt of a client's request.
 func (g *Gateway) observe(upstream string, o *decision.Outcome) {
 	if w := g.setup.Load().watched[upstream]; w != nil {
-		w.recent.add(o, time.Now())
+		now := time.Now()
+		w.recent.add(o, now)
+		g.incidents.attempt(upstream, o, now)
 	}
 }
 

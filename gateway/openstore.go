@@ -75,6 +75,8 @@ func (g *Gateway) startStore() {
 		return err
 	})
 	g.run(g.followOverrides)
+	g.run(g.incidents.kept.follow)
+	g.run(g.incidents.kept.keep)
 	g.run(g.keepEvidence)
 	g.run(g.keepBudgets)
 	if g.peers != nil {

@@ -84,6 +84,7 @@ func (c *control) State(api.You) api.State {
 	unnamed.UserSees = s.cfg.DefaultTask.UserSees
 	state.Tasks = append(state.Tasks, unnamed, v.task(s.other))
 	v.fillCare(&state)
+	state.Incidents = g.incidents.heads(true)
 	state.Gateways, state.Sessions = g.peers.list(v.now)
 	return state
 }

@@ -27,16 +27,24 @@ type Recent struct {
 // NewRecent returns a Recent that knows nothing.
 func NewRecent() *Recent { return &Recent{seed: maphash.MakeSeed()} }
 
-// ring is a set of the newest keys, with a flag each. The zero value is ready.
+// flags are what is remembered of a request.
+type flags uint8
+
+const (
+	wasGood    flags = 1 << iota // its workflow was counted as good
+	wasCounted                   // an incident was open
+)
+
+// ring is a set of the newest keys, with flags each. The zero value is ready.
 type ring struct {
-	has  map[uint64]bool
+	has  map[uint64]flags
 	keys []uint64
 	next int
 }
 
-func (r *ring) add(key uint64, flag bool) {
+func (r *ring) add(key uint64, flag flags) {
 	if r.has == nil {
-		r.has = map[uint64]bool{}
+		r.has = map[uint64]flags{}
 	}
 	if _, ok := r.has[key]; ok {
 		r.has[key] = flag
@@ -53,15 +61,23 @@ func (r *ring) add(key uint64, flag bool) {
 }
 
 // Add takes the end of a request: whether another candidate than the primary
-// answered it, and whether its workflow was counted as good.
-func (r *Recent) Add(requestID string, degraded, good bool) {
+// answered it, whether its workflow counts as good, and whether it was counted in
+// an incident.
+func (r *Recent) Add(requestID string, degraded, good, counted bool) {
+	var f flags
+	if good {
+		f |= wasGood
+	}
+	if counted {
+		f |= wasCounted
+	}
 	key := maphash.String(r.seed, requestID)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if degraded {
-		r.degraded.add(key, good)
+		r.degraded.add(key, f)
 	} else {
-		r.primary.add(key, good)
+		r.primary.add(key, f)
 	}
 }
 
@@ -80,6 +96,7 @@ type Judged struct {
 	Repeated bool           // it was reported before by the same for the same layer
 	Known    bool
 	WasGood  bool // how the request's workflow was counted
+	Counted  bool // in an incident
 }
 
 // Judge takes o, which is well-formed. The first report of a layer and reporter
@@ -98,16 +115,18 @@ func (r *Recent) Judge(o Outcome) Judged {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j := Judged{Route: decision.RouteNone}
-	if good, ok := r.degraded.has[key]; ok {
-		j.Route, j.Known, j.WasGood = decision.RouteFallback, true, good
-	} else if good, ok := r.primary.has[key]; ok {
-		j.Route, j.Known, j.WasGood = decision.RoutePrimary, true, good
+	f, known := r.degraded.has[key]
+	if known {
+		j.Route = decision.RouteFallback
+	} else if f, known = r.primary.has[key]; known {
+		j.Route = decision.RoutePrimary
 	}
+	j.Known, j.WasGood, j.Counted = known, f&wasGood != 0, f&wasCounted != 0
 	_, j.Repeated = r.reported.has[report]
 	if !j.Repeated && o.Layer == api.LayerWorkflow {
 		_, j.Repeated = r.reported.has[corrected]
-		r.reported.add(corrected, true)
+		r.reported.add(corrected, 0)
 	}
-	r.reported.add(report, true)
+	r.reported.add(report, 0)
 	return j
 }

@@ -18,9 +18,11 @@ const (
 	firstEntries = 100       // are never left out
 	maxText      = 1000      // bytes of a text
 	maxUpstreams = 64
-	maxKept      = 20 // request ids
 	maxWriters   = 64
 )
+
+// MaxKept is how many request ids a record keeps.
+const MaxKept = 20
 
 // Record is one incident as it is kept. A Record that is given away is not
 // changed any more: Apply returns another one.
@@ -163,7 +165,7 @@ func (c Counts) Plus(d Counts) Counts {
 	c.Failed += d.Failed
 	c.Forbidden += d.Forbidden
 	c.Kept = slices.Concat(c.Kept, d.Kept)
-	c.Kept = c.Kept[:min(len(c.Kept), maxKept)]
+	c.Kept = c.Kept[:min(len(c.Kept), MaxKept)]
 	for _, name := range layers {
 		to, from := c.Layer(name), d.Layer(name)
 		to.Degraded.Good += from.Degraded.Good

@@ -93,11 +93,11 @@ type observer struct {
 func (o *observer) upstream(u Upstream) {
 	f := Finding{Key: api.CauseDegraded + "/" + u.Name, Cause: api.CauseDegraded, Upstream: u.Name, Shared: true}
 	switch {
-	case u.State == api.Degraded && !u.Probed:
+	case u.State == api.Degraded && u.Probed && o.hasBegun(f.Key, u.Since):
+		f.Phase, f.Since, f.Text = Recovered, u.Since, "probes of "+u.Name+" pass"
+	case u.State == api.Degraded:
 		f.Phase, f.Since = Ill, u.Since
 		f.Title, f.Text = u.Name+" degraded", strings.TrimSuffix(u.Name+" is degraded: "+u.Why, ": ")
-	case u.State == api.Degraded:
-		f.Phase, f.Text = Recovered, "probes of "+u.Name+" pass"
 	case u.State == api.Recovering && u.Share < 100:
 		f.Phase, f.Text = Recovered, u.Name+" is recovering"
 	case u.Share < 100:
@@ -117,6 +117,14 @@ func (o *observer) upstream(u Upstream) {
 		}
 	}
 	o.worse(f)
+}
+
+// hasBegun reports whether a record has the trouble that began then, and it is not
+// over.
+func (o *observer) hasBegun(key string, since time.Time) bool {
+	r, ok := o.having(key)
+	t := r.Troubles[key]
+	return ok && t.Phase != Back && !since.After(t.Since)
 }
 
 // own takes a trouble that each gateway sees for itself.
