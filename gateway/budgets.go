@@ -56,14 +56,18 @@ const budgetsEvery = time.Minute
 
 // keepBudgets writes budgets down over and over, and reads those of other gateways.
 func (g *Gateway) keepBudgets(ctx context.Context) error {
-	g.jobs.Register(jobBudgets, budgetsEvery)
 	tick := time.NewTicker(budgetsEvery)
 	defer tick.Stop()
+	return g.keepBudgetsAt(ctx, tick.C)
+}
+
+func (g *Gateway) keepBudgetsAt(ctx context.Context, ticks <-chan time.Time) error {
+	g.jobs.Register(jobBudgets, budgetsEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticks:
 		}
 		g.jobs.Ran(jobBudgets, g.budgets.kept.turn(ctx, g.budgets.set, g.budgets.now()))
 	}

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -26,6 +28,7 @@ type budgetStore struct {
 	loaded    bool
 	wrote     bool
 	revisions map[budget.Key]uint64
+	sums      map[budget.Key][sha256.Size]byte // of what was written last
 }
 
 // keptBudget is a record of one objective.
@@ -45,7 +48,7 @@ const (
 // newBudgetStore opens the bucket. gateway tells this one apart from others of
 // the store, also when it starts anew; empty: there are no others.
 func newBudgetStore(s *store.Store, gateway string) (*budgetStore, error) {
-	b := &budgetStore{gateway: gateway, shared: gateway != "", boot: rand.Text(), revisions: map[budget.Key]uint64{}}
+	b := &budgetStore{gateway: gateway, shared: gateway != "", boot: rand.Text(), revisions: map[budget.Key]uint64{}, sums: map[budget.Key][sha256.Size]byte{}}
 	var err error
 	b.bucket, err = store.NewBucket[keptBudget](s, store.BucketOptions{Name: "budgets", MaxBytes: budgetsBytes, TTL: budgetsTTL})
 	return b, err
@@ -140,13 +143,22 @@ func (b *budgetStore) writeNewest(ctx context.Context, set *budget.Set, k budget
 
 var errAnotherBoot = errors.New("another process wrote it")
 
-// write writes one record, unless another process did since ours.
+// write writes one record, unless another process did since ours, or nothing
+// changed.
 func (b *budgetStore) write(ctx context.Context, r budget.Record) error {
 	k := r.Key()
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data)
+	if b.sums[k] == sum {
+		return nil
+	}
 	for range 2 {
 		revision, err := b.bucket.Update(ctx, b.key(k), keptBudget{b.boot, r}, b.revisions[k])
 		if err == nil {
-			b.revisions[k] = revision
+			b.revisions[k], b.sums[k] = revision, sum
 			return nil
 		}
 		if _, is := errors.AsType[*store.ConflictError](err); !is {
