@@ -265,7 +265,7 @@ func (l *lexer) number(t token, rest string) token {
 			return t
 		}
 		t.kind, t.size, t.line = tokBytes, b, 0
-	} else if n := len(t.text) - len(strings.TrimLeft(t.text, "0123456789.")); !strings.ContainsRune("eExXpPbBoO_", rune(t.text[n])) {
+	} else if n := len(t.text) - len(strings.TrimLeft(t.text, "0123456789.")); n < len(t.text) && !strings.ContainsRune("eExXpPbBoO_", rune(t.text[n])) {
 		// A number, and a name right behind it.
 		f, err := strconv.ParseFloat(t.text[:n], 64)
 		if err != nil {
