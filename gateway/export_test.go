@@ -114,3 +114,32 @@ func (g *Gateway) Exposed() string {
 	}
 	return b.String()
 }
+
+// Series are those of /metrics as name{label="value",...}, the labels by their
+// names, with _count and _sum for a histogram.
+func (g *Gateway) Series() map[string]float64 {
+	families, err := g.registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var l []string
+			for _, p := range m.GetLabel() {
+				l = append(l, fmt.Sprintf("%s=%q", p.GetName(), p.GetValue()))
+			}
+			labels := "{" + strings.Join(l, ",") + "}"
+			switch {
+			case m.GetHistogram() != nil:
+				all[f.GetName()+"_count"+labels] = float64(m.GetHistogram().GetSampleCount())
+				all[f.GetName()+"_sum"+labels] = m.GetHistogram().GetSampleSum()
+			case m.GetGauge() != nil:
+				all[f.GetName()+labels] = m.GetGauge().GetValue()
+			default:
+				all[f.GetName()+labels] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
+}
