@@ -75,13 +75,14 @@ var arrows = map[string][]string{
 	"bench": {},
 
 	// For tests alone; see helpers.
-	"e2e":                     {},
-	"gateway/internal/memnet": {},
-	"sources/gatewaytest":     {"gateway/operator/api"},
+	"e2e":                       {},
+	"gateway/internal/memnet":   {},
+	"gateway/internal/otlptest": {},
+	"sources/gatewaytest":       {"gateway/operator/api"},
 }
 
 // helpers are packages that only tests import.
-var helpers = []string{"e2e", "gateway/internal/memnet", "sources/gatewaytest"}
+var helpers = []string{"e2e", "gateway/internal/memnet", "gateway/internal/otlptest", "sources/gatewaytest"}
 
 // reach says how far a denial looks.
 type reach uint8

@@ -406,6 +406,7 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		Weights:     []WeightGauge{{Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 62.5}, {Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 1}},
 		Jobs:        []JobGauge{{Job: "probe", LastSuccess: time.UnixMilli(1_790_000_000_250)}, {Job: "watch"}},
 		RetryBudget: 7.5, LogDropped: 4,
+		Spans: &SpanGauge{Exported: 9, Dropped: 2},
 	}
 	NewMetrics(reg, func() Gauges { return g })
 	gauges := func() map[string]float64 {
@@ -435,6 +436,8 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		`failback_upstream_state{provider="a",region="us",state="recovering"}`:                 0,
 		`failback_retry_budget_available{}`:                                                    7.5,
 		`failback_log_lines_dropped_total{}`:                                                   4,
+		`failback_trace_spans_total{result="exported"}`:                                        9,
+		`failback_trace_spans_total{result="dropped"}`:                                         2,
 	}
 	if diff := cmp.Diff(want, gauges()); diff != "" {
 		t.Error(diff)

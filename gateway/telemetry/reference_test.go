@@ -199,6 +199,7 @@ func TestDefinitionsAreWhatIsRegistered(t *testing.T) {
 			Health:   []HealthGauge{{Provider: "a"}},
 			Weights:  []WeightGauge{{Provider: "a"}},
 			Jobs:     []JobGauge{{Job: "a"}},
+			Spans:    &SpanGauge{},
 			Budgets:  []BudgetGauge{{Model: "m", Objective: "availability", By: []BudgetSpentGauge{{Provider: "a", Reason: "reset", Bad: 1}}}},
 		}
 	})
