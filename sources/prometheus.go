@@ -87,8 +87,11 @@ func (p *prom) instant(ctx context.Context, q string, at time.Time) (model.Vecto
 	switch v := v.(type) {
 	case model.Vector:
 		for _, s := range v {
-			if s.Histogram != nil {
+			switch {
+			case s.Histogram != nil:
 				return nil, besides, p.fail(RemoteShape, nil, "answers a native histogram where a number was expected")
+			case s.Timestamp == 0: // the library makes a zero of what is not there
+				return nil, besides, p.fail(RemoteShape, nil, "answers a series without a number")
 			}
 		}
 		return v, besides, nil
