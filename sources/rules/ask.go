@@ -33,7 +33,10 @@ func Measure(ctx context.Context, prom promv1.API, selector string, every, past 
 	if every > Step/4 {
 		return nil, fmt.Errorf("samples are taken every %s: points of %s would hold fewer than four", span(every), span(Step))
 	}
-	q := newQuery(selector, every)
+	q, err := newQuery(selector, every)
+	if err != nil {
+		return nil, err
+	}
 	q.window = Step
 	v, _, _, err := prom.Query(ctx, "time()", time.Time{})
 	if err != nil {

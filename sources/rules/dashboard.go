@@ -3,8 +3,6 @@ package rules
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 )
 
 // Units of Grafana.
@@ -198,8 +196,9 @@ const (
 
 // Dashboard is a dashboard of Grafana as JSON, for the same series as the rules.
 func Dashboard(o Options) ([]byte, error) {
-	if o.Every <= 0 {
-		return nil, errors.New("how often the gateway is scraped is not known: set sources.every")
+	q, err := newQuery(o.Selector, o.Every)
+	if err != nil {
+		return nil, err
 	}
 	from := datasource{"prometheus", "${datasource}"}
 	d := board{
@@ -210,7 +209,7 @@ func Dashboard(o Options) ([]byte, error) {
 		Annotations: list{[]variable{}},
 	}
 	y, id, zero := 0, 0, 0.0
-	for _, s := range sections(newQuery(o.Selector, o.Every), o.Thresholds) {
+	for _, s := range sections(q, o.Thresholds) {
 		id++
 		d.Panels = append(d.Panels, panel{ID: id, Type: "row", Title: s.title, GridPos: place{1, columns, 0, y}, Collapsed: new(bool)})
 		y++
@@ -239,9 +238,6 @@ func Dashboard(o Options) ([]byte, error) {
 				p.FieldConfig.Defaults.Custom.(map[string]any)["thresholdsStyle"] = map[string]string{"mode": "line"}
 			}
 			for j, s := range c.queries {
-				if err := parse(s.expr); err != nil {
-					return nil, fmt.Errorf("the selector %q makes no PromQL: %w", o.Selector, err)
-				}
 				p.Targets = append(p.Targets, target{string(rune('A' + j)), s.expr, s.legend, true, from})
 			}
 			d.Panels = append(d.Panels, p)
@@ -252,7 +248,7 @@ func Dashboard(o Options) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(d)
+	err = e.Encode(d)
 	return b.Bytes(), err
 }
 

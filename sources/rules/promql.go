@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,10 +48,21 @@ type query struct {
 	window   time.Duration
 }
 
-func newQuery(selector string, every time.Duration) query {
+// newQuery refuses a selector that is no label matchers, and a scrape interval
+// that is none.
+func newQuery(selector string, every time.Duration) (query, error) {
+	if every <= 0 {
+		return query{}, errors.New("how often the gateway is scraped is not known: set sources.every")
+	}
 	s := strings.TrimSpace(selector)
 	s = strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
-	return query{strings.Trim(s, " \t,"), sources.Window(every)}
+	s = strings.Trim(s, " \t,")
+	if s != "" {
+		if _, err := parser.NewParser(parser.Options{}).ParseMetricSelector("{" + s + "}"); err != nil {
+			return query{}, fmt.Errorf("sources.prometheus.selector: %q is no label matchers: %w", selector, err)
+		}
+	}
+	return query{s, sources.Window(every)}, nil
 }
 
 // series selects the series of a metric, with more matchers.
@@ -108,11 +120,3 @@ func span(d time.Duration) string { return model.Duration(d).String() }
 
 // number is f as PromQL and YAML write it.
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
-
-// parse reports an expression that is none.
-func parse(expr string) error {
-	if _, err := parser.NewParser(parser.Options{}).ParseExpr(expr); err != nil {
-		return fmt.Errorf("%s: %w", expr, err)
-	}
-	return nil
-}

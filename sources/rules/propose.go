@@ -78,9 +78,12 @@ func propose(f facts) []Proposal {
 	return all
 }
 
+// mostSamples is the highest breaker.min_samples that is thought of.
+const mostSamples = 1000
+
 // breakerOf is the failure rate half way from the usual one to all, and the
-// least number of samples of which so many fail by chance at most once in the
-// past; 0 if there is none up to 1000.
+// least number of samples from which on so many fail by chance at most once in
+// the past; 0 if that is above mostSamples.
 func breakerOf(usual float64, past time.Duration) (rate float64, samples int) {
 	rate = math.Round((usual+1)/2*100) / 100
 	rate = min(max(rate, 0.01), 1)
@@ -88,12 +91,15 @@ func breakerOf(usual float64, past time.Duration) (rate float64, samples int) {
 	if windows := float64(past) / float64(breakerWindow); windows > 1 {
 		chance = 1 / windows
 	}
-	for n := 1; n <= 1000; n++ {
-		if tail(n, int(math.Ceil(rate*float64(n)-1e-9)), usual) <= chance {
-			return rate, n
-		}
+	// Chance does not fall with each sample more: so many must fail in whole ones.
+	n := mostSamples
+	for n > 0 && tail(n, int(math.Ceil(rate*float64(n)-1e-9)), usual) <= chance {
+		n--
 	}
-	return rate, 0
+	if n == mostSamples {
+		return rate, 0
+	}
+	return rate, n + 1
 }
 
 // tail is the probability of k or more of n, each with probability p.

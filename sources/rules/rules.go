@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -118,24 +117,19 @@ var burns = []struct {
 	{"Slow", "a twentieth of it in six hours", Warning, 6 * time.Hour, 30 * time.Minute, 0.05, lastingFor},
 }
 
-// New makes all rules. The error says that the selector, or an option that goes
-// into an expression, makes no PromQL.
+// New makes all rules. The error says that the selector is none, or that Every
+// is not set.
 func New(o Options) (*Set, error) {
-	if o.Every <= 0 {
-		return nil, errors.New("how often the gateway is scraped is not known: set sources.every")
+	q, err := newQuery(o.Selector, o.Every)
+	if err != nil {
+		return nil, err
 	}
 	s := &Set{}
-	q := newQuery(o.Selector, o.Every)
 	s.ratio(q, o)
 	s.users(q, o)
 	s.traffic(q)
 	s.upstreams(q)
 	s.itself(q, o)
-	for _, r := range s.Rules {
-		if err := parse(r.Expr); err != nil {
-			return nil, fmt.Errorf("the selector %q makes no PromQL: %w", o.Selector, err)
-		}
-	}
 	return s, nil
 }
 
@@ -181,7 +175,7 @@ func (s *Set) users(q query, o Options) {
 		Summary:     "{{ $value | humanizePercentage }} of the answers break off",
 		Description: "Streams end after the client had part of them. No other candidate can continue a stream, so this reaches people.",
 	})
-	s.limited(o.Thresholds.FirstOutput, "--first-output SECONDS", Rule{
+	s.limited(o.Thresholds.FirstOutput, "--first-output TIME", Rule{
 		Name: "FailbackFirstOutputSlow", Expr: q.quantile(0.95, "model", firstOutput), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
 		Summary:     "First outputs of {{ $labels.model }} take {{ $value | humanizeDuration }} (p95)",
 		Description: "People wait longer for the first output than the limit, failed attempts on the way included.",
