@@ -39,6 +39,7 @@ type world struct {
 	n        atomic.Int64
 	events   eventLog
 	alarms   atomic.Int64
+	trace    func(*decision.Decision, *Request) // nil: requests are part of none
 }
 
 type eventLog struct {
@@ -337,7 +338,7 @@ func (w *world) send(q request) result {
 	}
 	start := time.Now()
 	d := &decision.Decision{Time: start, RequestID: id, Task: q.task.Name, Model: "m", Stream: facts.Stream}
-	end := w.router.Route(q.ctx, w.plan, &Request{
+	req := &Request{
 		Endpoint: q.endpoint, Facts: facts, Header: http.Header{}, Body: []byte(q.body), Model: w.plan.Models["m"],
 		Terms: policy.Terms{
 			Task: q.task, OperationID: q.operation, Embeddings: q.endpoint == wire.Embeddings,
@@ -345,7 +346,11 @@ func (w *world) send(q request) result {
 		},
 		Needs:        decision.Needed(q.endpoint == wire.Embeddings, facts.Stream, facts.Tools),
 		Conversation: q.conversation, ID: id, Accepted: start, Deadline: q.deadline, BoundTo: q.bound, Buffers: w.memory,
-	}, d, q.out)
+	}
+	if w.trace != nil {
+		w.trace(d, req)
+	}
+	end := w.router.Route(q.ctx, w.plan, req, d, q.out)
 	return result{Decision: d, end: end, out: q.out, took: time.Since(start)}
 }
 

@@ -85,6 +85,9 @@ func (run *run) nobody() decision.Why {
 	if why, ok := run.hopeless(); ok {
 		return why
 	}
+	if len(run.order) == 1 && run.order[0].left {
+		return run.leftFor // there was no other: it is why this one was not asked again
+	}
 	why := decision.WhyNoCandidate
 	for i := range run.order {
 		switch s := &run.order[i]; {
