@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// tap reads a gateway's decision log from a pipe while it is open.
+type tap struct {
+	open, shut chan struct{}
+	done       chan struct{}
+
+	mu        sync.Mutex // guards everything that follows
+	decisions int
+	broken    []string
+}
+
+// newTap reads from a pipe whose other end it returns, once it is opened.
+func newTap(t *testing.T) (*tap, *os.File) {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &tap{open: make(chan struct{}, 1), shut: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		defer out.Close()
+		r := bufio.NewReader(out)
+		<-p.open
+		for {
+			select {
+			case <-p.shut:
+				<-p.open
+			default:
+			}
+			line, err := r.ReadBytes('\n')
+			if len(line) > 0 {
+				p.take(line)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return p, in
+}
+
+func (p *tap) take(line []byte) {
+	var d api.Decision
+	err := json.Unmarshal(line, &d)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil || line[len(line)-1] != '\n':
+		p.broken = append(p.broken, string(line))
+	case d.Event == "model_route_selected":
+		p.decisions++
+	}
+}
+
+func (p *tap) read() (decisions int, broken []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.decisions, slices.Clone(p.broken)
+}
+
+// paced sends requests at a rate for a while and returns how long each took,
+// sorted, and how many did not get their answer.
+func paced(url string, rate int, d time.Duration) (took []time.Duration, failed int) {
+	const workers = 32
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 20 * time.Second}
+	defer client.CloseIdleConnections()
+	began := time.Now()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for n := range workers {
+		wg.Go(func() {
+			tick := time.NewTicker(workers * time.Second / time.Duration(rate))
+			defer tick.Stop()
+			var own []time.Duration
+			bad := 0
+			for i := 0; time.Since(began) < d; i++ {
+				<-tick.C
+				sent := time.Now()
+				if status, err := chat(client, url, fmt.Sprintf("u%d-%d", n, i%50)); err != nil || status != http.StatusOK {
+					bad++
+				}
+				own = append(own, time.Since(sent))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took, failed = append(took, own...), failed+bad
+		})
+	}
+	wg.Wait()
+	slices.Sort(took)
+	return took, failed
+}
+
+func figures(took []time.Duration, d time.Duration) string {
+	at := func(q float64) time.Duration { return took[int(q*float64(len(took)-1))].Round(10 * time.Microsecond) }
+	return fmt.Sprintf("%.0f req/s, p50 %s, p99 %s, most %s", float64(len(took))/d.Seconds(), at(0.5), at(0.99), at(1))
+}
+
+// TEL-07: a reader of the decision log that stops reading delays no request; what
+// it does not take is dropped and counted in the metrics, the state and the
+// status, and when it reads again whole lines flow.
+func TestTEL07AReaderThatStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("requires half a minute of load")
+	}
+	path := configure(t, t.TempDir(), newStub(t), newStub(t), "")
+	edit(t, path, "decision_log: decisions.jsonl", "decision_log: stdout")
+	tap, in := newTap(t)
+	g := startAs(t, path, func(c *exec.Cmd) { c.Stdout = in })
+	_ = in.Close()
+	const (
+		rate  = 2000
+		calm  = 5 * time.Second
+		stall = 12 * time.Second
+	)
+	sent := 0
+	load := func(what string, d time.Duration) {
+		t.Helper()
+		took, failed := paced(g.url, rate, d)
+		sent += len(took)
+		if failed > 0 {
+			t.Errorf("%s: %d of %d requests failed", what, failed, len(took))
+		}
+		t.Logf("%s: %s", what, figures(took, d))
+	}
+	tap.open <- struct{}{}
+	load("while it reads", calm)
+	if n := g.state(t).Log.Dropped; n != 0 {
+		t.Errorf("%d lines are dropped while it reads", n)
+	}
+	close(tap.shut)
+	load("while it does not", stall)
+	log := g.state(t).Log
+	if log.Dropped == 0 {
+		t.Fatalf("after %d requests nothing is dropped: %+v", sent, log)
+	}
+	if got := sum(g.scrape(t), "failback_log_lines_dropped_total"); got < float64(log.Dropped) {
+		t.Errorf("the metrics say %g lines dropped, the state said %d", got, log.Dropped)
+	}
+	out, _, code := cli(t, g.dir, "status")
+	if code != 0 || !strings.Contains(out, "lines of the decision log dropped") {
+		t.Errorf("status (exit %d) does not say so:\n%s", code, out)
+	}
+	// It reads again: what waited comes, and what is new.
+	before, _ := tap.read()
+	close(tap.open)
+	load("while it reads again", calm)
+	settled := func() bool {
+		s := g.state(t).Log
+		n, _ := tap.read()
+		return n+int(s.Dropped) >= sent
+	}
+	until(t, "every request is in the log or counted", settled)
+	end := g.state(t).Log
+	if err := g.term(t); err != nil {
+		t.Errorf("it ended with %v: %s", err, g.stderr)
+	}
+	select {
+	case <-tap.done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the log does not end with the gateway")
+	}
+	n, broken := tap.read()
+	if len(broken) > 0 {
+		t.Errorf("%d broken lines, the first %q", len(broken), broken[0])
+	}
+	if n <= before {
+		t.Errorf("%d lines before it read again, %d after", before, n)
+	}
+	if n+int(end.Dropped) != sent {
+		t.Errorf("%d lines and %d dropped of %d requests", n, end.Dropped, sent)
+	}
+	t.Logf("%d requests, %d lines, %d dropped", sent, n, end.Dropped)
+}
