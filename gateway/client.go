@@ -36,6 +36,10 @@ func (g *Gateway) serveClient(w http.ResponseWriter, r *http.Request) {
 		serveModels(s, w, r, id)
 		return
 	}
+	if r.URL.Path == outcomesPath {
+		g.serveOutcomes(s, w, r, id)
+		return
+	}
 	ep, ok := wire.EndpointFor(r.URL.Path)
 	switch {
 	case !ok:

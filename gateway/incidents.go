@@ -53,6 +53,7 @@ type incidents struct {
 	queue   []decision.Event
 	past    []decision.Event
 	counts  incident.Counts // not in an incident yet
+	notes   []string        // of what was bad, likewise
 	counted time.Time       // when the last went into one
 }
 
@@ -142,23 +143,42 @@ func (i *incidents) decision(d *decision.Decision) {
 }
 
 // take returns what was counted since it was last called.
-func (i *incidents) take(now time.Time) incident.Counts {
+func (i *incidents) take(now time.Time) (incident.Counts, []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	c := i.counts
-	i.counts, i.counted = incident.Counts{}, now
-	return c
+	c, notes := i.counts, i.notes
+	i.counts, i.notes, i.counted = incident.Counts{}, nil, now
+	return c, notes
 }
 
 // flushCounts writes what was counted into every open incident.
 func (i *incidents) flushCounts(now time.Time, records []incident.Record) {
-	c := i.take(now)
+	c, notes := i.take(now)
 	for _, r := range records {
+		if !r.Open() {
+			continue
+		}
 		// One that this gateway is part of hears of it even if nothing was counted.
-		if r.Open() && (!c.IsZero() || i.concerns(r)) {
+		if !c.IsZero() || i.concerns(r) {
 			i.book.Do(r.ID, incident.Op{Kind: incident.OpCount, At: now, Counts: c}, false)
 		}
+		for _, text := range notes[:max(0, min(len(notes), outcomeNotes-clientNotes(r)))] {
+			i.book.Do(r.ID, incident.Op{Kind: incident.OpNote, At: now, By: byClient, Text: text}, false)
+		}
 	}
+}
+
+// byClient is who wrote the notes of outcomes.
+const byClient = "client"
+
+// clientNotes are how many notes of outcomes r has.
+func clientNotes(r incident.Record) (n int) {
+	for _, e := range r.Entries {
+		if e.Kind == api.EntryNote && e.By == byClient {
+			n++
+		}
+	}
+	return n
 }
 
 // concerns reports whether r has a trouble that this gateway alone sees.

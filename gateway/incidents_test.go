@@ -2,6 +2,10 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +142,95 @@ func TestAnOutageIsOneIncident(t *testing.T) {
 		}
 		if in.Closing[0].By != "ana" || in.Closing[0].At.IsZero() || in.Closing[0].Fact == "" {
 			t.Errorf("%+v", in.Closing[0])
+		}
+	})
+}
+
+// posts sends outcomes and returns the status and what became of them.
+func (w *ward) posts(body string) (int, map[string]any) {
+	w.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/failback/v1/outcomes", strings.NewReader(body))
+	rec := httptest.NewRecorder()
+	w.gw.ServeClient(rec, r)
+	var v map[string]any
+	if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil {
+		w.Fatalf("%d %s: %v", rec.Code, rec.Body, err)
+	}
+	return rec.Code, v
+}
+
+// What clients report is joined with the route of the request, counted once, and
+// shown by the incident.
+func TestOutcomesAreJoinedWithTheirRequests(t *testing.T) {
+	inWard(t, illness{brief: true, rate: 5}, func(w *ward) {
+		w.degrades("A")
+		w.passes(40 * time.Second)
+		in := w.incident()
+		if len(in.Requests.Kept) < 5 {
+			t.Fatalf("%+v", in.Requests)
+		}
+		workflow := in.Layers[1]
+		ids := in.Requests.Kept[len(in.Requests.Kept)-3:]
+		report := func(id, layer string, good bool, by string) string {
+			return fmt.Sprintf(`{"request_id":%q,"layer":%q,"good":%v,"by":%q,"note":"wrong currency"}`, id, layer, good, by)
+		}
+		counted := func(layer, route, verdict string) float64 {
+			return w.gw.Counted("failback_outcomes_total", map[string]string{"layer": layer, "route": route, "verdict": verdict})
+		}
+		list := "[" + strings.Join([]string{
+			report(ids[0], "semantic", false, "judge"),
+			report(ids[0], "semantic", true, "judge"), // the first stands
+			report(ids[0], "semantic", true, "other"),
+			report(ids[1], "task", true, "judge"),
+			report(ids[2], "workflow", false, "client"),
+			report(ids[2], "workflow", true, "other"),
+			report("never-seen", "semantic", true, "judge"),
+		}, ",") + "]"
+		code, got := w.posts(list)
+		if code != 200 || got["counted"] != 4.0 || got["repeated"] != 2.0 || got["unknown"] != 1.0 || fmt.Sprint(got["unknown_ids"]) != "[never-seen]" {
+			t.Errorf("%d %v", code, got)
+		}
+		if code, got := w.posts(list); code != 200 || got["repeated"] != 7.0 || got["counted"] != 0.0 {
+			t.Errorf("again: %d %v", code, got)
+		}
+		for _, c := range []struct {
+			layer, route, verdict string
+			n                     float64
+		}{
+			{"semantic", "fallback", "bad", 1}, {"semantic", "fallback", "good", 1}, {"task", "fallback", "good", 1},
+			{"workflow", "fallback", "bad", 1}, {"semantic", "none", "good", 1}, {"semantic", "primary", "good", 0},
+		} {
+			if n := counted(c.layer, c.route, c.verdict); n != c.n {
+				t.Errorf("%+v: counted %v", c, n)
+			}
+		}
+		for range 2 { // before and after it is written into the record
+			l := w.incident().Layers
+			if l[2].Degraded != (api.Tally{Good: 1, Bad: 1}) || l[3].Degraded != (api.Tally{Good: 1}) || l[2].Primary != (api.Tally{}) {
+				t.Errorf("layers %+v", l)
+			}
+			if l[1].Degraded.Bad != workflow.Degraded.Bad+1 {
+				t.Errorf("workflow was %+v and is %+v", workflow, l[1])
+			}
+			w.passes(40 * time.Second)
+		}
+		if in := w.incident(); !has(in, api.EntryNote, "semantic bad, route fallback, request "+ids[0]+", by judge: wrong currency") {
+			t.Errorf("timeline %+v", in.Timeline)
+		}
+		for _, wrong := range []string{
+			"", "[]", "{", `{"request_id":"a"}`, `{"request_id":"a","layer":"technical","good":true,"by":"x"}`,
+			`{"request_id":"a","layer":"task","by":"x"}`, `{"request_id":"a","layer":"task","good":true,"by":" "}`,
+			`{"request_id":"a","layer":"task","good":true,"by":"x","prompt":"p"}`,
+			`[` + report(ids[1], "semantic", true, "new") + `,{}]`,
+			report("a", "task", true, strings.Repeat("x", 65)), report("a", "task", true, "x") + "{}", report("a", "task", true, "x") + "}",
+			"[" + strings.TrimSuffix(strings.Repeat(report("a", "task", true, "x")+",", 101), ",") + "]",
+		} {
+			if code, got := w.posts(wrong); code != 400 {
+				t.Errorf("%s: %d %v", wrong, code, got)
+			}
+		}
+		if n := counted("semantic", "fallback", "good"); n != 1 {
+			t.Errorf("a list with one that is wrong was counted: %v", n)
 		}
 	})
 }

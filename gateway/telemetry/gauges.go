@@ -104,7 +104,7 @@ var definitions = []definition{
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
 	breakerStateDef, transitionsDef, breakerBlockedDef,
 	upstreamStateDef, healthDef, shareDef, stepsDef, ownDef, weightDef,
-	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, clientRetriesDef, jobDef, logDroppedDef, spansDef,
+	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, clientRetriesDef, outcomesDef, jobDef, logDroppedDef, spansDef,
 }
 
 // gaugeDefinitions are those that are asked for at every scrape.

@@ -25,6 +25,7 @@ type Metrics struct {
 	inTime        *family[prometheus.Counter]
 	violations    *family[prometheus.Counter]
 	clientRetries *family[prometheus.Counter]
+	outcomes      *family[prometheus.Counter]
 
 	// mu guards everything that follows and the series of the families: who
 	// counts only reads them.
@@ -70,6 +71,8 @@ var (
 		"Requests that a candidate answered although policy did not allow it. Must stay 0."}
 	clientRetriesDef = definition{"failback_client_retries_total", "counter", nil,
 		"Requests of which the client said that they are its own retry: it multiplies our attempts."}
+	outcomesDef = definition{"failback_outcomes_total", "counter", []string{"layer", "route", "verdict"},
+		"Outcomes that clients and evaluators reported, each once. route is that of the request's answer, or none where the request is not known, or not any more; verdict is good or bad."}
 )
 
 // NewMetrics registers the metrics with reg, which must not have them yet.
@@ -91,6 +94,7 @@ func NewMetrics(reg prometheus.Registerer, gauges func() Gauges) *Metrics {
 		inTime:        newCounters(reg, inTimeDef),
 		violations:    newCounters(reg, violationsDef),
 		clientRetries: newCounters(reg, clientRetriesDef),
+		outcomes:      newCounters(reg, outcomesDef),
 	}
 	if gauges != nil {
 		reg.MustRegister(newGaugeCollector(gauges))
@@ -122,6 +126,7 @@ func (m *Metrics) Reset(t Topology) {
 	m.inTime.reset(n.inTimeSeries(), n.keep(&m.inTime.definition))
 	m.violations.reset(n.violationSeries(), n.keep(&m.violations.definition))
 	m.clientRetries.reset(map[labels]bool{{}: true}, n.keep(&m.clientRetries.definition))
+	m.outcomes.reset(outcomeSeries(), n.keep(&m.outcomes.definition))
 }
 
 // Decision counts d.
@@ -161,6 +166,17 @@ func (m *Metrics) Decision(d *decision.Decision) {
 	if d.ClientRetry > 0 {
 		m.clientRetries.get().Inc()
 	}
+}
+
+// Outcome counts what was reported of an answer in one layer.
+func (m *Metrics) Outcome(layer string, route decision.Route, good bool) {
+	verdict := Bad
+	if good {
+		verdict = Good
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.outcomes.get(layer, routeLabel(route), string(verdict)).Inc()
 }
 
 // Event counts e: the transition of a breaker or of health, or a step of a share. Other

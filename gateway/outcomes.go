@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"failback/gateway/decision"
+	"failback/gateway/incident"
+	"failback/gateway/operator/api"
+	"failback/gateway/wire"
+)
+
+// outcomesPath is where clients and evaluators say what came of an answer.
+const outcomesPath = "/failback/v1/outcomes"
+
+const (
+	maxOutcomes     = 100
+	maxOutcomesBody = 256 << 10
+	maxReporter     = 64
+	maxOutcomeNote  = 200
+	maxRequestID    = 128
+	// outcomeNotes of an incident are what is bad, in the words of who found it.
+	outcomeNotes = 20
+)
+
+// outcomesAnswer says what became of the outcomes of one request.
+type outcomesAnswer struct {
+	Counted  int `json:"counted"`
+	Repeated int `json:"repeated"` // reported before: the first report stands
+	// Unknown are of requests that this gateway did not answer, or not lately: they
+	// are counted without a route.
+	Unknown    int      `json:"unknown"`
+	UnknownIDs []string `json:"unknown_ids"`
+}
+
+func (g *Gateway) serveOutcomes(s *setup, w http.ResponseWriter, r *http.Request, id string) {
+	refuse := func(status int, code, message string) {
+		writeFailure(w, decision.OpenAI, wire.Failure{Status: status, Code: code, RequestID: id, Message: message})
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(http.StatusMethodNotAllowed, "method_not_allowed", "use POST")
+		return
+	}
+	if _, ok := s.keys.find(r.Header); !ok {
+		writeFailure(w, decision.OpenAI, unknownKey(id))
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyStall))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOutcomesBody))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			refuse(http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("the body is over %d bytes", maxOutcomesBody))
+			return
+		}
+		refuse(http.StatusBadRequest, "invalid_request", "the body did not arrive whole")
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	outcomes, err := readOutcomes(b)
+	if err != nil {
+		refuse(http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(g.takeOutcomes(outcomes))
+}
+
+// readOutcomes reads one outcome or a list of them; with one that is wrong it
+// takes none.
+func readOutcomes(b []byte) (l []incident.Outcome, err error) {
+	b = bytes.TrimSpace(b)
+	if len(b) > 0 && b[0] == '[' {
+		err = strict(b, &l)
+	} else {
+		l = make([]incident.Outcome, 1)
+		err = strict(b, &l[0])
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the body is no outcome and no list of them: %w", err)
+	case len(l) == 0:
+		return nil, errors.New("the list is empty")
+	case len(l) > maxOutcomes:
+		return nil, fmt.Errorf("%d outcomes: send at most %d at once", len(l), maxOutcomes)
+	}
+	for i := range l {
+		if err := checkOutcome(&l[i]); err != nil {
+			return nil, fmt.Errorf("outcome %d: %w", i+1, err)
+		}
+	}
+	return l, nil
+}
+
+// strict decodes the one JSON value b. A field that is not known is refused: an
+// answer or a prompt has no place here.
+func strict(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("%s: a %s does not fit there", t.Field, t.Value)
+		}
+		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			return fmt.Errorf("field %.64s is not known; known are request_id, layer, good, by, note", name)
+		}
+		return errors.New("it is not valid JSON")
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows it")
+	}
+	return nil
+}
+
+func checkOutcome(o *incident.Outcome) error {
+	switch {
+	case o.RequestID == "" || len(o.RequestID) > maxRequestID:
+		return fmt.Errorf("request_id is missing, or over %d bytes", maxRequestID)
+	case o.Layer != api.LayerWorkflow && o.Layer != api.LayerSemantic && o.Layer != api.LayerTask:
+		return errors.New("layer is not workflow, semantic or task")
+	case o.Good == nil:
+		return errors.New("good is missing: true or false")
+	case strings.TrimSpace(o.By) == "" || len(o.By) > maxReporter:
+		return fmt.Errorf("by is missing, or over %d bytes: the name of who judged", maxReporter)
+	case len(o.Note) > maxOutcomeNote:
+		return fmt.Errorf("note is over %d bytes", maxOutcomeNote)
+	}
+	return nil
+}
+
+// takeOutcomes counts outcomes.
+func (g *Gateway) takeOutcomes(l []incident.Outcome) outcomesAnswer {
+	a := outcomesAnswer{UnknownIDs: []string{}}
+	for _, o := range l {
+		j := g.incidents.recent.Judge(o)
+		switch {
+		case j.Repeated:
+			a.Repeated++
+			continue
+		case !j.Known:
+			a.Unknown++
+			a.UnknownIDs = append(a.UnknownIDs, o.RequestID)
+		default:
+			a.Counted++
+		}
+		g.metrics.Outcome(o.Layer, j.Route, *o.Good)
+		if j.Counted {
+			g.incidents.outcome(o, j)
+		}
+	}
+	return a
+}
+
+// outcome counts o in the open incidents.
+func (i *incidents) outcome(o incident.Outcome, j incident.Judged) {
+	if !i.counting.Load() {
+		return
+	}
+	degraded := j.Route == decision.RouteFallback
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	side := i.counts.Layer(o.Layer).Side(degraded)
+	if o.Layer == api.LayerWorkflow {
+		side.Add(j.WasGood, -1) // what was taken for granted
+	}
+	side.Add(*o.Good, 1)
+	if !*o.Good && o.Note != "" && len(i.notes) < outcomeNotes {
+		i.notes = append(i.notes, fmt.Sprintf("%s bad, route %s, request %s, by %s: %s", o.Layer, j.Route, o.RequestID, o.By, o.Note))
+	}
+}
