@@ -44,9 +44,9 @@ type lokiAPI struct {
 }
 
 // Handler serves Loki's HTTP API for reading, under the paths that a Loki has:
-// /loki/api/v1/query, query_range, labels, label/{name}/values, series, tail and
-// status/buildinfo, and /ready. Errors are text, with the status that a Loki
-// gives. At most four queries are answered at the same time, whichever of its
+// /loki/api/v1/query, query_range, labels, label/{name}/values, series,
+// format_query, index/stats, index/volume, tail and status/buildinfo, and /ready.
+// Errors are text, with the status that a Loki gives. At most four queries are answered at the same time, whichever of its
 // results they come by.
 func (s *Store) Handler() http.Handler { return s.api }
 
@@ -59,6 +59,10 @@ func (a *lokiAPI) routes() http.Handler {
 	m.HandleFunc("GET /ready", a.ready)
 	m.HandleFunc("GET "+base+"status/buildinfo", buildinfo)
 	m.HandleFunc("GET "+base+"tail", a.tail)
+	for _, path := range []string{"/ready", base + "status/buildinfo", base + "tail"} {
+		m.HandleFunc(path, notAllowed("GET, HEAD"))
+	}
+	m.HandleFunc("/", missing)
 	for path, answer := range map[string]func(context.Context, *request) (any, error){
 		"query":               a.query,
 		"query_range":         a.queryRange,
@@ -66,10 +70,14 @@ func (a *lokiAPI) routes() http.Handler {
 		"label":               a.labels,
 		"label/{name}/values": a.values,
 		"series":              a.series,
+		"format_query":        format,
+		"index/stats":         a.stats,
+		"index/volume":        a.volume,
 	} {
 		h := a.handle(answer)
 		m.Handle("GET "+base+path, h)
 		m.Handle("POST "+base+path, h)
+		m.HandleFunc(base+path, notAllowed("GET, HEAD, POST"))
 	}
 	return m
 }
@@ -107,7 +115,11 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		for _, part := range [][]byte{[]byte(`{"status":"success","data":`), body, []byte("}\n")} { // it may be large: no copy
+		parts := [][]byte{[]byte(`{"status":"success","data":`), body, []byte("}\n")} // it may be large: no copy
+		if _, ok := data.(indexStats); ok {
+			parts = [][]byte{body, []byte("\n")} // Loki answers with them bare
+		}
+		for _, part := range parts {
 			if _, err := w.Write(part); err != nil {
 				return
 			}
@@ -215,6 +227,13 @@ func (a *lokiAPI) queryRange(ctx context.Context, r *request) (any, error) {
 	}
 	if req.End <= req.Start {
 		return nil, badf("end timestamp must not be before or equal to start time")
+	}
+	if v := r.form.Get("interval"); v != "" {
+		if d, err := seconds(v); err != nil {
+			return nil, err
+		} else if d > 0 {
+			return nil, badf("the parameter interval is not supported here")
+		}
 	}
 	if req.Step, err = step(r.form, req.Start, req.End); err != nil {
 		return nil, err

@@ -247,7 +247,11 @@ func TestWhatIsRefused(t *testing.T) {
 		{"query_range", url.Values{"query": {selector + ` | pattern "<a>"`}}, 400, "pattern"},
 		{"labels", url.Values{"since": {"x"}}, 400, "could not parse 'since' parameter"},
 		{"push", nil, 404, ""},
-		{"nope", nil, 404, ""},
+		{"nope", nil, 404, "404 page not found"},
+		{"query_range", url.Values{"query": {selector}, "interval": {"5s"}}, 400, "the parameter interval is not supported here"},
+		{"index/stats", url.Values{"query": {number}}, 400, "is no stream selector"},
+		{"index/volume", url.Values{"query": {selector}, "aggregateBy": {"labels"}}, 400, "aggregateBy=labels is not supported here"},
+		{"format_query", url.Values{"query": {"{"}}, 400, "parse error at line 1, col 2: syntax error: unexpected $end, expecting IDENTIFIER or }"},
 	} {
 		status, kind, text := ask(t, h, http.MethodGet, "/loki/api/v1/"+tc.path, tc.params)
 		if status != tc.status || !strings.HasPrefix(kind, "text/plain") || !strings.Contains(text, tc.text) {

@@ -89,8 +89,9 @@ type answer struct {
 }
 
 // Handler serves Prometheus's HTTP API below /prometheus/api/v1/: query,
-// query_range, series, labels (GET and POST), label/NAME/values, metadata and
-// status/buildinfo (GET). Queries are bounded in number, time, samples and
+// query_range, query_exemplars, format_query, series, labels (GET and POST),
+// label/NAME/values, metadata, rules, alerts and status/buildinfo (GET). There
+// are no exemplars, rules and alerts, and the answers say so. Queries are bounded in number, time, samples and
 // length; one too many is 503 with Retry-After. After Close everything is 503.
 func (s *Store) Handler() http.Handler { return s.mux }
 
@@ -121,8 +122,12 @@ func (s *Store) routes() http.Handler {
 	name("label/{name}/values", s.labelValues)
 	name("metadata", s.metadata)
 	name("status/buildinfo", buildInfo)
+	query("format_query", s.formatQuery)
+	query("query_exemplars", s.exemplars)
+	name("rules", nothing("groups"))
+	name("alerts", nothing("alerts"))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, &apiError{kind: notFound, err: errors.New("no such endpoint here: there are query, query_range, series, labels, label/NAME/values, metadata and status/buildinfo below " + base)})
+		s.fail(w, &apiError{kind: notFound, err: errors.New("no such endpoint here: there are query, query_range, query_exemplars, format_query, series, labels, label/NAME/values, metadata, rules, alerts and status/buildinfo below " + base)})
 	})
 	return mux
 }

@@ -163,7 +163,10 @@ func TestRefusals(t *testing.T) {
 		{"long match", "labels", []string{"match[]", long}, 400, "bad_data", "bytes are too long"},
 		{"label name", "label/%FF/values", nil, 400, "bad_data", "invalid label name"},
 		{"metadata limit", "metadata", []string{"limit", "x"}, 400, "bad_data", "limit must be a number"},
-		{"elsewhere", "rules", nil, 404, "not_found", "no such endpoint"},
+		{"no query to format", "format_query", []string{"query", "up{"}, 400, "bad_data", `invalid parameter "query"`},
+		{"no exemplars of that", "query_exemplars", []string{"query", "up{"}, 400, "bad_data", `invalid parameter "query"`},
+		{"exemplars backwards", "query_exemplars", []string{"query", "up", "start", "2", "end", "1"}, 400, "bad_data", "must not be before start timestamp"},
+		{"elsewhere", "targets", nil, 404, "not_found", "no such endpoint"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := get(t, s, tc.path, tc.params...)
