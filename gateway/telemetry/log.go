@@ -251,14 +251,14 @@ func (l *Log) run() {
 	force := false
 	var last time.Time // when the sink was written to, or the wait after that ended
 	for l.gather(&force) {
-		lines := len(l.buf) > 0
+		lines, more := len(l.buf) > 0, len(l.buf) >= batchBytes
 		err := l.flush(force)
 		force = false
 		if err == nil {
 			pause = pauseFirst
 			l.problem.Store(nil)
 			if lines {
-				if time.Since(last) < batchEvery {
+				if time.Since(last) < batchEvery && !more {
 					l.collect(&force)
 				}
 				last = time.Now()
