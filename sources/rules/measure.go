@@ -197,8 +197,8 @@ func Judge(h *History) (*Measured, error) {
 	retries := row("clients' retries", Distribute(Part(h.ClientRetries, h.Requests)), covered, false)
 	p95 := row("first output, p95 of 5m", Distribute(values(h.FirstOutputP95)), covered, true)
 	m.thresholds = Thresholds{
-		FallbackRatio: limitOf(ratio), Interrupted: limitOf(interrupted),
-		ClientRetries: limitOf(retries), FirstOutput: limitOf(p95),
+		FallbackRatio: partLimit(ratio), Interrupted: partLimit(interrupted),
+		ClientRetries: partLimit(retries), FirstOutput: limitOf(p95),
 	}
 	row("first output, all", DistributeBuckets(h.FirstOutput), math.NaN(), true)
 	row("duration, all", DistributeBuckets(h.Duration), math.NaN(), true)
@@ -237,6 +237,14 @@ func limitOf(d Distribution) *float64 {
 	}
 	f := roundUp(d.P99, 2)
 	return &f
+}
+
+// partLimit is limitOf of parts: nothing is above all of them.
+func partLimit(d Distribution) *float64 {
+	if f := limitOf(d); f != nil && *f < 1 {
+		return f
+	}
+	return nil
 }
 
 // roundUp rounds up to a number of digits.

@@ -219,6 +219,9 @@ func TestJudge(t *testing.T) {
 	if *th.FallbackRatio != 0.098 || th.Interrupted != nil || *th.ClientRetries != 0.7 || *th.FirstOutput != 1.5 {
 		t.Errorf("thresholds %v %v %v %v: p99 rounded up; none of what never happened; the given one", *th.FallbackRatio, th.Interrupted, *th.ClientRetries, *th.FirstOutput)
 	}
+	if all, err := Judge(past(1000, func(int) float64 { return 0.995 }, func(int) float64 { return 0 })); err != nil || all.Thresholds(Thresholds{}).FallbackRatio != nil {
+		t.Error("a threshold that nothing can be above", err)
+	}
 	note := strings.Join(m.Note(), "\n")
 	for _, want := range []string{
 		"fallback ratio                                    1000     0.049     0.089     0.098     0.099     50.0%\n",
