@@ -35,8 +35,10 @@ var (
 
 // logScreen is the state of the log screen.
 type logScreen struct {
-	typing bool // a field has the keys
-	field  textinput.Model
+	typing  bool // a field has the keys
+	ranging bool // the field is the range's, not the own query's
+	wrong   string // with the range that was typed
+	field   textinput.Model
 
 	cursor  int  // among the queries that are offered
 	reading bool // the keys move in the answer, not among the queries
@@ -45,11 +47,12 @@ type logScreen struct {
 	// from and to are the range of the own query where it has one of its own.
 	from, to time.Time
 
-	// What was chosen; zero: as the query says.
-	over   time.Duration
-	limit  int
-	turned bool // the other direction than the query's
-	spread bool // numbers over the range, not at its end
+	// What was chosen; zero: as the query says. A fixed range gives way to over.
+	over               time.Duration
+	fixedFrom, fixedTo time.Time
+	limit              int
+	turned             bool // the other direction than the query's
+	spread             bool // numbers over the range, not at its end
 
 	gen     uint64             // of the newest question
 	cancel  context.CancelFunc // of the question that is out; nil: none is
@@ -58,6 +61,9 @@ type logScreen struct {
 	shown   *logShown // the newest answer to asked; nil: none yet
 	err     error     // why asked has no answer
 	errAt   time.Time
+
+	tail   *logTail // nil: nothing is followed
+	beyond bool     // the cursor went beyond the last line
 
 	opened openedLog
 }
@@ -72,6 +78,7 @@ type logQuestion struct {
 type logsMsg struct {
 	sources.Answer[sources.LogAnswer]
 	shown *logShown // nil on an error
+	page  bool      // shown goes on with one more page
 }
 
 func logKeys() []binding {
@@ -83,6 +90,8 @@ func logKeys() []binding {
 		bind([]string{"tab"}, "tab", "answer", "from the queries to the answer and back").at(here).line(6).unless((*model).nothingAsked).does(act((*model).logTab)),
 		bind([]string{"["}, "[ ]", "range", "a shorter range: 24h, 6h, 1h, 15m, or the query's own").at(here).line(6).does(func(m *model) tea.Cmd { return m.logRange(-1) }),
 		bind([]string{"]"}, "]", "", "a longer range").at(here).does(func(m *model) tea.Cmd { return m.logRange(1) }),
+		bind([]string{"T"}, "T", "tail", "follow the lines as they are written, or stop that").at(here).line(5).unless((*model).noTail).does((*model).tailKey),
+		bind([]string{"R"}, "R", "", "type the range: from when to when, in this host's zone or with a Z behind").at(here).does(act((*model).typeRange)),
 		bind([]string{"t"}, "t", "turn", "the newest lines first, or the oldest").at(here).line(8).does(func(m *model) tea.Cmd { m.logs.turned = !m.logs.turned; return m.logChanged() }),
 		bind([]string{"+", "="}, "+", "", "a greater limit: 100, 500, 1000, 5000 lines, or the query's own").at(here).does(func(m *model) tea.Cmd { return m.logLimit(1) }),
 		bind([]string{"-"}, "-", "", "a smaller limit").at(here).does(func(m *model) tea.Cmd { return m.logLimit(-1) }),
@@ -106,11 +115,14 @@ func (m *model) offered() []logQuestion {
 	end := m.live.clock(m.now)
 	qs := make([]logQuestion, 0, len(canned)+1)
 	for _, c := range canned {
-		over := c.Range
-		if m.logs.over > 0 {
-			over = m.logs.over
+		from, to := end.Add(-c.Range), end
+		switch l := &m.logs; {
+		case l.over > 0:
+			from = end.Add(-l.over)
+		case !l.fixedTo.IsZero():
+			from, to = l.fixedFrom, l.fixedTo
 		}
-		qs = append(qs, m.chosen(logQuestion{c, c.At(end.Add(-over), end)}))
+		qs = append(qs, m.chosen(logQuestion{c, c.At(from, to)}))
 	}
 	return append(qs, m.ownQuestion(end))
 }
@@ -122,6 +134,8 @@ func (m *model) ownQuestion(end time.Time) logQuestion {
 	switch {
 	case l.over > 0:
 		q.Start = end.Add(-l.over)
+	case !l.fixedTo.IsZero():
+		q.Start, q.End = l.fixedFrom, l.fixedTo
 	case !l.to.IsZero():
 		q.Start, q.End = l.from, l.to
 	}
@@ -164,6 +178,7 @@ func (m *model) askLogs(q logQuestion) tea.Cmd {
 		m.say(warn, why)
 		return nil
 	}
+	m.endTail()
 	if l.cancel != nil {
 		l.cancel()
 	}
@@ -197,6 +212,10 @@ func (m *model) takeLogs(a logsMsg) {
 	}
 	l.cancel()
 	l.cancel = nil
+	if a.Err != nil && a.page {
+		m.noMore(a.Err)
+		return
+	}
 	if a.Err != nil {
 		l.err, l.errAt, l.shown = a.Err, m.now, nil
 		return
@@ -322,10 +341,18 @@ func (m *model) logAgain() tea.Cmd {
 	l := &m.logs
 	for _, q := range m.offered() {
 		if q.Name == l.asked.Name {
-			return m.askLogs(q)
+			return m.askOrTail(q)
 		}
 	}
-	return m.askLogs(*l.asked)
+	return m.askOrTail(*l.asked)
+}
+
+// askOrTail asks q or, while the log is followed, follows it.
+func (m *model) askOrTail(q logQuestion) tea.Cmd {
+	if m.logs.tail != nil && !sources.AsksNumbers(q.q.Query) {
+		return m.startTail(q)
+	}
+	return m.askLogs(q)
 }
 
 // logChanged asks again what is read, as it was chosen now.
@@ -340,6 +367,7 @@ func (m *model) logChanged() tea.Cmd {
 // logRange chooses a range, shorter or longer.
 func (m *model) logRange(n int) tea.Cmd {
 	q := m.lookedAt()
+	m.logs.fixedFrom, m.logs.fixedTo = time.Time{}, time.Time{}
 	m.logs.over = next(logRanges, m.logs.over, q.q.End.Sub(q.q.Start), n)
 	return m.logChanged()
 }
@@ -386,7 +414,7 @@ func (m *model) typeQuery() {
 	}
 	l.field.SetValue(oneLine(q))
 	l.field.CursorEnd()
-	l.typing = true
+	l.typing, l.ranging = true, false
 }
 
 // streams selects the streams of this gateway.
@@ -403,6 +431,11 @@ func (l *logScreen) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case "esc":
 		l.typing = false
 	case "enter":
+		if l.ranging {
+			cmd, wrong := m.setRange(l.field.Value())
+			l.typing, l.wrong = wrong != "", wrong
+			return cmd
+		}
 		own := strings.TrimSpace(l.field.Value())
 		l.typing = false
 		if own == "" {
@@ -411,6 +444,7 @@ func (l *logScreen) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		l.own, l.from, l.to = own, time.Time{}, time.Time{}
 		return m.runOwn()
 	default:
+		l.wrong = ""
 		l.field, _ = l.field.Update(k)
 	}
 	return nil
@@ -426,10 +460,16 @@ func (m *model) runOwn() tea.Cmd {
 	return m.askLogs(qs[len(qs)-1])
 }
 
+// asChosen leaves everything to the query again.
+func (l *logScreen) asChosen() {
+	l.over, l.limit, l.turned, l.spread = 0, 0, false, false
+	l.fixedFrom, l.fixedTo = time.Time{}, time.Time{}
+}
+
 // openCanned goes to the log screen and runs the canned query of that name.
 func (m *model) openCanned(name string) tea.Cmd {
 	m.enter(logs)
-	m.logs.over, m.logs.limit, m.logs.turned, m.logs.spread = 0, 0, false, false
+	m.logs.asChosen()
 	for i, q := range m.offered() {
 		if q.Name == name {
 			m.logs.cursor = i
@@ -458,7 +498,7 @@ func (m *model) logsOfRequest() tea.Cmd {
 		m.hold(decisions) // esc comes back to this row
 	}
 	l := &m.logs
-	l.over, l.limit, l.turned, l.spread = 0, 0, false, false
+	l.asChosen()
 	l.own = m.streams() + " |= " + strconv.QuoteToASCII(v.RequestID)
 	l.from = v.Time.Add(-aroundRequest)
 	l.to = v.Time.Add(time.Duration(v.DurationMS*float64(time.Millisecond)) + aroundRequest)
@@ -474,5 +514,6 @@ func (m *model) moveLogs(n int) {
 		return
 	}
 	list := &m.lists[logs]
+	l.beyond = n > 0 && list.cursor+n > len(m.logRows())-1
 	list.cursor = clamp(min(list.cursor, max(len(m.logRows())-1, 0))+n, 0, max(len(m.logRows())-1, 0))
 }

@@ -45,9 +45,8 @@ type logRow struct {
 // showLog makes an answer ready. It is not for Update: an answer may be large.
 func showLog(q *logQuestion, a *sources.LogAnswer, at time.Time) *logShown {
 	s := &logShown{question: q, answer: a, at: at}
-	for _, r := range a.Rows {
-		line, weight := text.LogLine(r.Line)
-		s.rows = append(s.rows, logRow{r.Time(), shorten(line), weight, strings.Contains(r.Line, `"model_route_selected"`), strings.ToLower(line + "\n" + r.Line)})
+	for i := range a.Rows {
+		s.rows = append(s.rows, drawn(&a.Rows[i]))
 	}
 	if len(a.Series) > 0 {
 		lines := strings.Split(strings.TrimSuffix(text.Table(text.LogTable(a)), "\n"), "\n")

@@ -101,7 +101,7 @@ func (m *model) aboutQuery(q *logQuestion, w int) []row {
 // rangeRow is when a question asks about, and how, in one row.
 func (m *model) rangeRow(q *logQuestion, w int) row {
 	span := text.LogSpan(q.q)
-	if m.logs.over == 0 && q.Range > 0 {
+	if m.logs.over == 0 && m.logs.fixedTo.IsZero() && q.Range > 0 {
 		span += " (its own)"
 	}
 	full, short := logTimes(q.q)
@@ -118,6 +118,8 @@ func (m *model) rangeRow(q *logQuestion, w int) row {
 func (m *model) answerAge() row {
 	l := &m.logs
 	switch {
+	case l.tail != nil:
+		return row{{"tail: " + string(l.tail.state.Mode), tailStyle(l.tail.state.Mode)}}
 	case l.cancel != nil:
 		return row{{"asking " + text.Age(sources.Elapsed(l.askedAt, m.now)), warn}}
 	case l.err != nil:
@@ -164,6 +166,10 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 		}
 	}
 	switch {
+	case l.tail != nil:
+		say(tailStyle(l.tail.state.Mode), m.tailText())
+	case l.cancel != nil && l.shown != nil && l.shown.answer.More != nil:
+		say(warn, "asking for the next page for "+text.Age(sources.Elapsed(l.askedAt, m.now))+"; esc gives it up")
 	case l.cancel != nil:
 		say(warn, "asking for "+text.Age(sources.Elapsed(l.askedAt, m.now))+"; esc gives it up")
 	case l.err != nil:
@@ -181,10 +187,13 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 		say(bad, "MUST BE EMPTY: each of these was answered against policy")
 	}
 	for i, note := range text.LogNotes(a) {
+		if l.tail != nil && a.Empty() {
+			note = "no line yet"
+		}
 		st := warn
 		if i == 0 && a.Empty() {
 			st = normal
-			if s.question.None != "" {
+			if s.question.None != "" && l.tail == nil {
 				note += ": " + s.question.None
 			}
 		}
@@ -194,6 +203,9 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 		total := text.Count(uint64(len(a.Rows))) + " lines"
 		if len(a.Rows) == 0 {
 			total = text.Count(uint64(len(s.rows))) + " numbers"
+		}
+		if t := l.tail; t != nil && t.passed > 0 {
+			total += ", " + text.Count(t.passed) + " older ones have left"
 		}
 		if a.SearchedBytes >= 0 {
 			total += ", searched " + text.Bytes(a.SearchedBytes)
@@ -209,6 +221,9 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 	if len(idx) == 0 && len(s.rows) > 0 {
 		say(warn, "none of "+text.Count(uint64(len(s.rows)))+" matches the filter; esc clears it")
 	}
+	if m.hasMore() && cursor && m.lists[logs].cursor >= len(idx)-1 && l.cancel == nil {
+		say(dim, "the last line of this page: j asks for the next")
+	}
 	rows = cutRows(rows, n)
 	fits := n - len(rows)
 	at := clamp(m.lists[logs].cursor, 0, max(len(idx)-1, 0))
@@ -221,6 +236,14 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 		rows = append(rows, append(row{mark}, m.logRow(&s.rows[idx[i]], w-3)...))
 	}
 	return rows
+}
+
+// tailStyle is how the state of a tail is drawn.
+func tailStyle(mode sources.TailMode) style {
+	if mode == sources.TailLive {
+		return good
+	}
+	return warn
 }
 
 func cutRows(rows []row, n int) []row { return rows[:min(len(rows), n)] }
@@ -292,6 +315,9 @@ func (m *model) refusedRows(w, n int) []row {
 
 // logQueryLine is the own query while it is typed, and where its cursor is.
 func (m *model) logQueryLine(w int) (row, int) {
+	if m.logs.ranging {
+		return m.rangeLine(w)
+	}
 	const head = " LogQL: "
 	shown, at := fieldView(m.logs.field, w-len(head)-14, m.th)
 	r := row{{head, accent}, {shown, normal}}

@@ -101,7 +101,7 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.askAll(), m.tick()) }
 // Update takes one message. It does no I/O.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.now = time.Now()
-	return m, tea.Batch(m.update(msg), m.searchBeside())
+	return m, tea.Batch(m.update(msg), m.searchBeside(), m.moreLogs())
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -110,6 +110,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = msg.Width, msg.Height
 	case tickMsg:
 		m.expire()
+		m.thawTail()
 		return tea.Batch(m.tick(), m.askAll(), m.flushLog())
 	case stateMsg:
 		m.takeState(sources.Answer[api.State](msg))
@@ -128,6 +129,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case logsMsg:
 		m.heardLoki(msg.Err)
 		m.takeLogs(msg)
+	case tailMsg:
+		return m.takeTail(msg)
+	case tailEndedMsg:
+		m.takeTailEnd(msg)
 	case shareMsg:
 		return m.takeShare(msg)
 	case quietMsg:

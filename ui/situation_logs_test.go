@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,16 @@ type fakeLoki struct {
 	make  func(a *sources.LogAnswer)
 	err   error
 	asked []sources.LogQuery
+	// tail is what it tells of a query that is followed; it blocks until then.
+	tail []sources.TailNews
+}
+
+func (f *fakeLoki) Tail(ctx context.Context, _ sources.LogQuery, take func(sources.TailNews)) error {
+	for _, n := range f.tail {
+		take(n)
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (f *fakeLoki) Addr() string { return f.addr }
@@ -53,6 +64,22 @@ func answerLogs(m *model, cmds []tea.Cmd) {
 			m.Update(msg)
 		}
 	}
+}
+
+// followLogs presses T and takes the first news. What follows the log ends with
+// the tail.
+func followLogs(m *model) {
+	cmd := keys(m, "T")[0]
+	m.Update(tailNews(m, cmd))
+	m.logs.tail.cancel()
+}
+
+// tailNews runs what follows the log and what waits for its news, and returns
+// these.
+func tailNews(_ *model, cmd tea.Cmd) tea.Msg {
+	cmds := cmd().(tea.BatchMsg)
+	go cmds[0]()
+	return cmds[1]()
 }
 
 // run presses keys and lets what was asked be answered.
@@ -156,6 +183,24 @@ func init() {
 			a.Series = append(a.Series, s)
 		}
 	}), own(`sum by (route) (rate({service_name="failback"} | json [5m]))`), []string{"M"})
+	tailed := func(name string, state sources.TailState) {
+		logSituation(name, nil)
+		situations[len(situations)-1].make = func(m *model) {
+			f := some(eventful)
+			withLoki(m, f)
+			keys(m, "l", "j", "j")
+			a := sources.LogAnswer{Query: m.lookedAt().q}
+			eventful(&a)
+			slices.Reverse(a.Rows)
+			f.tail = []sources.TailNews{{Rows: a.Rows, State: state}}
+			followLogs(m)
+		}
+	}
+	tailed("logs-tail", sources.TailState{Mode: sources.TailLive, Dropped: 1200})
+	tailed("logs-tail-polling", sources.TailState{Mode: sources.TailPolling, Why: "1011: max concurrent tail requests limit exceeded, count > limit (11 > 10)"})
+	tailed("logs-tail-hostile", sources.TailState{Mode: sources.TailReconnecting, Why: strings.Join(hostile, " ")})
+	logSituation("logs-page", some(func(a *sources.LogAnswer) { eventful(a); a.CutOff, a.More = true, new(sources.LogMark) }), affected, []string{"G"})
+	logSituation("logs-range", some(eventful), []string{"R"})
 	logSituation("decision-why", some(eventful))
 	situations[len(situations)-1].make = func(m *model) {
 		withLoki(m, some(eventful))
