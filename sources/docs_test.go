@@ -28,6 +28,11 @@ func TestReference(t *testing.T) {
 	if !strings.Contains(table, want.String()) || strings.Count(table, "\n| `") != len(all) {
 		t.Errorf("the canned queries are:\n%s", want.String())
 	}
+	for _, text := range []string{"\n" + newQueries("", MinWindow).ratio() + "\n", fmt.Sprintf("over %.0f minutes", MinWindow.Minutes()), fmt.Sprintf("over %d,%03d bytes", longestGet/1000, longestGet%1000)} {
+		if !strings.Contains(doc, text) {
+			t.Errorf("docs/sources.md lacks %q", text)
+		}
+	}
 	asked := map[string]bool{}
 	env := func(name string) (string, bool) {
 		asked[name] = true
