@@ -67,6 +67,7 @@ func init() {
 		{name: "breaker", args: "UPSTREAM:CAPABILITY open|close|auto", about: "force a breaker for a time, or let it decide again", run: runBreaker, flags: breakerFlags},
 		{name: "passthrough", args: "on|off", about: "break glass: a fixed order that ignores share and breakers", run: runPassthrough, flags: passthroughFlags},
 		{name: "reload", about: "read the configuration again, all of it or nothing", run: runReload, flags: clientFlags},
+		{name: "incident", args: "list|show ID|report ID|open TITLE|note ID TEXT|tick ID RUNBOOK STEP|answer ID QUESTION TEXT|close ID|reopen ID", about: "the record of an outage: read it, write its report, add to it, close it", run: runIncident, flags: incidentFlags},
 		{name: "rules", about: "alert rules for Prometheus, with thresholds given or measured, or a Grafana dashboard", run: runRules, flags: runRulesFlags},
 		{name: "check", about: "validate the configuration and say what it means", run: runCheck, flags: checkFlags},
 		{name: "token", about: "make a token or client key, and the hash to configure", run: runToken, flags: jsonFlag},

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"failback/gateway/incident"
+	"failback/gateway/operator/api"
+	"failback/ui/text"
+)
+
+func incidentFlags(in *invocation) {
+	commandFlags(in)
+	in.flags.BoolVar(&in.override, "override", false, "close with questions unanswered; needs --reason")
+}
+
+// runIncident reads incidents and keeps their records.
+func runIncident(in *invocation) error {
+	if len(in.args) == 0 {
+		return usagef("incident takes list, show, report, open, note, tick, answer, close or reopen; see --help")
+	}
+	verb, args := in.args[0], in.args[1:]
+	want := func(n int, what string) error {
+		if len(args) != n {
+			return usagef("incident %s takes %s", verb, what)
+		}
+		return nil
+	}
+	does := func(f func(context.Context, *api.Client) (*api.Result, error)) error {
+		return in.with(func(ctx context.Context, c *api.Client) (any, string, error) {
+			r, err := f(ctx, c)
+			if err != nil {
+				return nil, "", err
+			}
+			return r, text.Result(r), nil
+		})
+	}
+	if in.override && verb != "close" {
+		return usagef("incident %s takes no --override", verb)
+	}
+	switch verb {
+	case "list":
+		if err := want(0, "nothing more"); err != nil {
+			return err
+		}
+		return in.with(func(ctx context.Context, c *api.Client) (any, string, error) {
+			l, err := c.Incidents(ctx)
+			if err != nil {
+				return nil, "", err
+			}
+			return l, incidentList(l), nil
+		})
+	case "show", "report":
+		if err := want(1, "an id; failback incident list shows them"); err != nil {
+			return err
+		}
+		return in.with(func(ctx context.Context, c *api.Client) (any, string, error) {
+			one, err := c.Incident(ctx, args[0])
+			if err != nil {
+				return nil, "", err
+			}
+			if verb == "report" {
+				return one, incident.Report(*one), nil
+			}
+			return one, incidentText(one), nil
+		})
+	case "open":
+		if err := want(1, "a title, in quotes"); err != nil {
+			return err
+		}
+		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) { return c.OpenIncident(ctx, args[0]) })
+	case "note":
+		if err := want(2, "an id and a text, in quotes"); err != nil {
+			return err
+		}
+		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
+			return c.IncidentNote(ctx, args[0], args[1])
+		})
+	case "tick":
+		if err := want(3, "an id, a runbook and a step"); err != nil {
+			return err
+		}
+		step, err := strconv.Atoi(args[2])
+		if err != nil {
+			return usagef("incident tick: %q is no step", args[2])
+		}
+		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
+			return c.IncidentTick(ctx, args[0], args[1], step, true)
+		})
+	case "answer":
+		if err := want(3, "an id, a question ("+strings.Join(api.ClosingQuestions, ", ")+") and an answer, in quotes"); err != nil {
+			return err
+		}
+		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
+			return c.IncidentAnswer(ctx, args[0], args[1], args[2])
+		})
+	case "close":
+		if err := want(1, "an id"); err != nil {
+			return err
+		}
+		if in.override {
+			if strings.TrimSpace(in.reason) == "" {
+				return usagef("--override needs --reason WHY")
+			}
+			return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
+				return c.CloseIncidentAnyway(ctx, args[0], in.reason)
+			})
+		}
+		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) { return c.CloseIncident(ctx, args[0]) })
+	case "reopen":
+		if err := want(1, "an id"); err != nil {
+			return err
+		}
+		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) { return c.ReopenIncident(ctx, args[0]) })
+	}
+	return usagef("incident has no %q; it has list, show, report, open, note, tick, answer, close and reopen", verb)
+}
+
+// incidentTime is how times of incidents are written.
+const incidentTime = "2006-01-02 15:04:05Z"
+
+func incidentList(l *api.Incidents) string {
+	if len(l.Incidents) == 0 {
+		return "none: no incident was opened, or the last was dropped 90 days after it was closed\n"
+	}
+	var b strings.Builder
+	for _, h := range l.Incidents {
+		b.WriteString(incidentLine(&h) + "\n")
+	}
+	return b.String()
+}
+
+func incidentLine(h *api.IncidentHead) string {
+	s := fmt.Sprintf("%-6s  %s  %s  %s  since %s", h.State, text.Visible(h.ID), h.Cause, text.Visible(h.Title), h.OpenedAt.UTC().Format(incidentTime))
+	switch {
+	case h.State == api.IncidentClosed:
+		s += fmt.Sprintf(", closed %s by %s", h.ClosedAt.UTC().Format(incidentTime), text.Visible(h.ClosedBy))
+	case !h.Milestones.TrafficBack.IsZero():
+		s += ", traffic back " + h.Milestones.TrafficBack.UTC().Format(incidentTime)
+	case !h.Milestones.Recovered.IsZero():
+		s += ", recovered " + h.Milestones.Recovered.UTC().Format(incidentTime)
+	}
+	if h.Unsynced {
+		s += ", UNSYNCED: its newest part is in memory alone"
+	}
+	return s
+}
+
+func incidentText(i *api.Incident) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("%s", incidentLine(&i.IncidentHead))
+	line("\nMILESTONES")
+	for _, m := range incident.Milestones(i.Milestones) {
+		at := "not yet"
+		if !m.At.IsZero() {
+			at = m.At.UTC().Format(incidentTime)
+			if first := i.Milestones.FirstFailure; !first.IsZero() && m.At != first {
+				at += "  +" + m.At.Sub(first).Round(time.Second).String()
+			}
+		}
+		line("  %-21s %s", m.Text, at)
+	}
+	r := i.Requests
+	line("\nREQUESTS  primary %d, degraded %d, failed %d, against policy %d", r.Primary, r.Degraded, r.Failed, r.Forbidden)
+	line("\nLAYER      DEGRADED GOOD/BAD  PRIMARY GOOD/BAD")
+	for _, l := range i.Layers {
+		line("%-10s %-18s %s", text.Visible(l.Name), tallyText(l.Degraded), tallyText(l.Primary))
+	}
+	line("\nTIMELINE")
+	if i.Lost > 0 {
+		line("  %d entries had no room and are left out", i.Lost)
+	}
+	for _, e := range i.Timeline {
+		line("  %s  %s  %s: %s", e.At.UTC().Format(incidentTime), text.Visible(e.By), text.Visible(e.Kind), text.Visible(e.Text))
+	}
+	line("\nCLOSING")
+	for _, q := range i.Closing {
+		line("  %s: %s", text.Visible(q.ID), text.Visible(q.Text))
+		if q.Fact != "" {
+			line("    known: %s", text.Visible(q.Fact))
+		}
+		if q.Answer == "" {
+			line("    not answered")
+		} else {
+			line("    %s, %s: %s", text.Visible(q.By), q.At.UTC().Format(incidentTime), text.Visible(q.Answer))
+		}
+	}
+	return b.String()
+}
+
+// tallyText tells no report from none that is bad.
+func tallyText(t api.Tally) string {
+	if t.Good+t.Bad == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d/%d", t.Good, t.Bad)
+}
