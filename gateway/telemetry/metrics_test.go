@@ -527,9 +527,11 @@ func BenchmarkMetricsDecision(b *testing.B) {
 	for name, d := range map[string]*decision.Decision{"primary": answered(), "fallback": fellOver()} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			report := cpu(b)
 			for b.Loop() {
 				m.Decision(d)
 			}
+			report()
 		})
 	}
 }
