@@ -308,7 +308,9 @@ func (s *Set) jobs(q query, o Options) {
 	}
 	slices.Sort(slow)
 	silent := func(allowed time.Duration, more ...string) string {
-		return "time() - " + q.series(jobSuccess, more...) + " > " + number(allowed.Seconds())
+		x := q.series(jobSuccess, more...)
+		// 0 is never, which a gateway that just started says of every job.
+		return "time() - (" + x + " > 0) > " + number(allowed.Seconds()) + " or (" + x + " == 0 and " + x + " offset " + span(allowed) + " == 0)"
 	}
 	var expr string
 	if len(slow) == 0 {
