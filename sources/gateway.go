@@ -31,6 +31,15 @@ type API interface {
 	SetShare(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error)
 	Plan(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error)
 	SetState(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error)
+	Incidents(ctx context.Context) (*api.Incidents, error)
+	Incident(ctx context.Context, id string) (*api.Incident, error)
+	OpenIncident(ctx context.Context, title string) (*api.Result, error)
+	IncidentNote(ctx context.Context, id, text string) (*api.Result, error)
+	IncidentTick(ctx context.Context, id, runbook string, step int, done bool) (*api.Result, error)
+	IncidentAnswer(ctx context.Context, id, question, answer string) (*api.Result, error)
+	CloseIncident(ctx context.Context, id string) (*api.Result, error)
+	CloseIncidentAnyway(ctx context.Context, id, reason string) (*api.Result, error)
+	ReopenIncident(ctx context.Context, id string) (*api.Result, error)
 }
 
 // Gateway asks one gateway. It is safe for concurrent use.
@@ -51,6 +60,24 @@ func (g Gateway) Decisions(ctx context.Context, gen uint64, f api.Filter) Answer
 func (g Gateway) Events(ctx context.Context, gen, after uint64) Answer[api.Events] {
 	return ask(ctx, gen, func(ctx context.Context) (*api.Events, error) { return g.API.Events(ctx, after) },
 		func(e *api.Events) time.Time { return e.At })
+}
+
+// Incidents asks for all incidents, newest first, without their timelines.
+func (g Gateway) Incidents(ctx context.Context, gen uint64) Answer[api.Incidents] {
+	return ask(ctx, gen, g.API.Incidents, func(v *api.Incidents) time.Time { return v.At })
+}
+
+// Incident asks for one whole incident.
+func (g Gateway) Incident(ctx context.Context, gen uint64, id string) Answer[api.Incident] {
+	return ask(ctx, gen, func(ctx context.Context) (*api.Incident, error) { return g.API.Incident(ctx, id) },
+		func(v *api.Incident) time.Time { return v.At })
+}
+
+// Give gives the command that f sends, within CommandTimeout.
+func (g Gateway) Give(ctx context.Context, f func(context.Context, API) (*api.Result, error)) (*api.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
+	defer cancel()
+	return f(ctx, g.API)
 }
 
 // SetShare gives a command, within CommandTimeout.

@@ -34,7 +34,7 @@ func (m *model) later(d time.Duration, msg tea.Msg) tea.Cmd {
 
 // askAll asks what is not being asked.
 func (m *model) askAll() tea.Cmd {
-	return tea.Batch(m.askState(), m.askEvents(), m.askDecisions(), m.askMetrics(), m.askHistory(), m.askLoki())
+	return tea.Batch(m.askState(), m.askEvents(), m.askDecisions(), m.askMetrics(), m.askHistory(), m.askLoki(), m.askIncidents())
 }
 
 func (m *model) askState() tea.Cmd {

@@ -24,6 +24,8 @@ type data struct {
 	metrics   sources.Feed[sources.Overview]
 	history   sources.Feed[sources.History]
 	loki      sources.Feed[sources.LogAnswer] // of its probe
+	incidents sources.Feed[api.Incidents]     // asked for on their screen alone
+	incident  sources.Feed[api.Incident]
 
 	// over says that the last overview's ratio was over the limit; under is when
 	// the last one that was not was of, by the source's clock.
@@ -41,6 +43,8 @@ func newData() data {
 		state:     sources.Feed[api.State]{Period: sources.GatewayPeriod},
 		events:    sources.Feed[api.Events]{Period: sources.GatewayPeriod},
 		decisions: sources.Feed[api.Decisions]{Period: sources.GatewayPeriod},
+		incidents: sources.Feed[api.Incidents]{Period: sources.GatewayPeriod},
+		incident:  sources.Feed[api.Incident]{Period: sources.GatewayPeriod},
 	}
 }
 

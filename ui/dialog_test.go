@@ -21,6 +21,10 @@ type recorder struct {
 	m      *model
 	sent   []api.Command
 	answer func(api.Command) (*api.Result, error)
+	// What incidents were told, and what they are.
+	recorded []string
+	incident *api.Incident
+	refuses  error
 }
 
 func (r *recorder) SetShare(_ context.Context, _ string, c api.Command) (*api.Result, error) {
@@ -158,9 +162,9 @@ func TestOnlyYConfirms(t *testing.T) {
 func TestStrayKeysChangeNothing(t *testing.T) {
 	for _, arm := range []bool{false, true} {
 		inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
-			for _, screen := range []string{"o", "e", "d", "?", "!"} {
+			for _, screen := range []string{"o", "e", "d", "?", "!", "i", "m", "w", "$", "1"} {
 				for _, k := range everyKey() {
-					m.dialog, m.leaving, m.typing = nil, nil, false
+					m.dialog, m.form, m.leaving, m.typing = nil, nil, nil, false
 					m.home()
 					m.armedUntil = time.Time{}
 					if arm {
@@ -169,8 +173,8 @@ func TestStrayKeysChangeNothing(t *testing.T) {
 					keys(m, screen)
 					_, cmd := m.Update(k)
 					follow(m, cmd)
-					if len(r.sent) > 0 {
-						t.Fatalf("armed %t, screen %s: %q sent %+v", arm, screen, k, r.sent)
+					if len(r.sent) > 0 || !arm && len(r.recorded) > 0 {
+						t.Fatalf("armed %t, screen %s: %q sent %+v, recorded %q", arm, screen, k, r.sent, r.recorded)
 					}
 				}
 			}

@@ -22,8 +22,9 @@ const (
 	logs
 	logLine // one opened
 	runbook
-	faultMap // upstreams × fault domains
-	queue    // what waits, and who it waits for
+	incidents // one of them, whole
+	faultMap  // upstreams × fault domains
+	queue     // what waits, and who it waits for
 	money
 	ownlog
 	help
@@ -31,7 +32,7 @@ const (
 )
 
 func (s screen) String() string {
-	return [...]string{"overview", "detail", "changes", "change", "decisions", "decision", "failback", "logs", "log line", "runbook", "map", "queue", "money", "own log", "keys"}[s]
+	return [...]string{"overview", "detail", "changes", "change", "decisions", "decision", "failback", "logs", "log line", "runbook", "incident", "map", "queue", "money", "own log", "keys"}[s]
 }
 
 // on is a set of screens.
@@ -91,7 +92,7 @@ func init() {
 }
 
 func keyTable() []binding {
-	return slices.Concat(rowKeys(), stateKeys(), failbackKeys(), logKeys(), runbookKeys(), placeKeys(), screenKeys())
+	return slices.Concat(rowKeys(), stateKeys(), failbackKeys(), logKeys(), runbookKeys(), incidentKeys(), placeKeys(), screenKeys())
 }
 
 // rowKeys move in a screen and open what is there, and change traffic.

@@ -25,7 +25,7 @@ func (m *model) leaveNow() tea.Cmd {
 	if m.leaving != nil {
 		return tea.Quit
 	}
-	m.dialog, m.typing = nil, false
+	m.dialog, m.form, m.typing = nil, nil, false
 	return m.leave()
 }
 

@@ -35,8 +35,8 @@ var (
 
 // logScreen is the state of the log screen.
 type logScreen struct {
-	typing  bool // a field has the keys
-	ranging bool // the field is the range's, not the own query's
+	typing  bool   // a field has the keys
+	ranging bool   // the field is the range's, not the own query's
 	wrong   string // with the range that was typed
 	field   textinput.Model
 
@@ -419,8 +419,8 @@ func (m *model) typeQuery() {
 
 // streams selects the streams of this gateway.
 func (m *model) streams() string {
-	if s := m.live.state.Value(); s != nil && strings.TrimSpace(s.Sources.Loki.Selector) != "" {
-		return s.Sources.Loki.Selector
+	if s := m.live.state.Value(); s != nil {
+		return sources.Streams(s.Sources.Loki.Selector)
 	}
 	return sources.DefaultStreams
 }

@@ -48,6 +48,9 @@ type model struct {
 	logs    logScreen
 	runbook runbookScreen
 
+	incident incidentScreen
+	form     *form // what is written into an incident
+
 	dialog  *dialog
 	dialogs int // opened so far: their ids
 	leaving *leaving
@@ -135,6 +138,12 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.takeTailEnd(msg)
 	case shareMsg:
 		return m.takeShare(msg)
+	case incidentsMsg:
+		return m.takeIncidents(msg)
+	case incidentMsg:
+		m.takeIncident(msg)
+	case recordedMsg:
+		return m.takeRecorded(msg)
 	case quietMsg:
 		return m.quiet(msg)
 	case copiedMsg:
@@ -164,6 +173,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.leaving.key(m, k)
 	case m.dialog != nil:
 		return m.dialog.key(m, k)
+	case m.form != nil:
+		return m.form.key(m, k)
 	case m.typing:
 		return m.filterKey(k)
 	case m.logs.typing:
@@ -179,6 +190,10 @@ func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 	case m.leaving != nil:
 	case m.dialog != nil:
 		if m.dialog.paste(m, p) {
+			return nil
+		}
+	case m.form != nil:
+		if m.form.paste(p) {
 			return nil
 		}
 	case m.typing:

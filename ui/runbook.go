@@ -35,6 +35,7 @@ type reading struct {
 	cursor int               // a stop
 	top    int               // first row seen
 	ticks  map[int]time.Time // when a step was ticked off, by its number
+	kept   map[int]bool      // those that an incident has
 }
 
 // runbookSet returns the runbooks there are.
@@ -167,7 +168,7 @@ func runbookKeys() []binding {
 	here := at(runbook)
 	return []binding{
 		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, allDigits, "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().does(act((*model).openRunbook)),
-		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; here alone, nothing is done by it").at(here).line(4).unless((*model).noTick).does(act((*model).tickStep)),
+		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; an open incident keeps it while writing is armed, nothing else is done by it").at(here).line(4).unless((*model).noTick).does((*model).tickStep),
 		bind([]string{"l"}, "l", "logs", "the step's query over the decision log, or the log screen").at(here).line(5).does((*model).stepQuery),
 		bind([]string{"T"}, "T", "copy ticks", "copy all steps with their ticks and the times of these").at(here).line(6).unless((*model).noOpenRunbook).does(func(m *model) tea.Cmd { return m.copy("runbook", m.tickedText()) }),
 		bind([]string{"X"}, "X", "", "take all ticks of the runbook away").at(here).unless((*model).noTicks).does(act(func(m *model) { clear(m.reading().ticks); m.say(normal, "no step is ticked") })),
@@ -246,13 +247,14 @@ func (m *model) noTicks() string {
 	return ""
 }
 
-func (m *model) tickStep() {
+func (m *model) tickStep() tea.Cmd {
 	n, ticks := m.runbookStep().Number, m.reading().ticks
 	if _, ticked := ticks[n]; ticked {
 		delete(ticks, n)
-		return
+	} else {
+		ticks[n] = m.live.clock(m.now)
 	}
-	ticks[n] = m.live.clock(m.now)
+	return m.keepTicks(n)
 }
 
 // stepQuery goes to the log screen, with the query of the step if it has one.

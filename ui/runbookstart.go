@@ -27,8 +27,12 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	}
 	ps := m.proposals()
 	waits := m.waiting(d, now)
+	open := m.incidentWord(d, now)
+	if open != nil {
+		head = head.join(open).add(normal, "   ")
+	}
 	switch {
-	case (len(ps) > 0 || len(waits) > 0) && room >= startRoom:
+	case (len(ps) > 0 || len(waits) > 0 || open != nil) && room >= startRoom:
 	case len(ps) == 0 && room >= quietRoom:
 		what := head.add(dim, m.quietStart(d, now))
 		keys := ". " + m.digits() + " open them"

@@ -49,6 +49,8 @@ func (m *model) title() row {
 		return m.failbackTitle()
 	case logLine:
 		return row{{" LOG LINE", accent}}
+	case incidents:
+		return m.incidentTitle()
 	case faultMap:
 		return m.mapTitle()
 	case queue:
@@ -81,6 +83,8 @@ func (m *model) body() []row {
 		return m.failbackBody(w)
 	case logLine:
 		return m.logLineBody(w)
+	case incidents:
+		return m.incidentBody(w)
 	case faultMap:
 		return m.mapBody(w)
 	case queue:

@@ -90,6 +90,8 @@ func (m *model) frame() ([]row, *position) {
 		cur = nil
 	case m.dialog != nil:
 		rows, cur = m.dialog.draw(m, rows)
+	case m.form != nil:
+		rows, cur = m.form.draw(m, rows)
 	}
 	return m.clamp(rows), cur
 }
@@ -330,7 +332,7 @@ func (m *model) tinyRows() []row {
 	w := m.width
 	rows := []row{m.identity(w), m.freshness(w), m.worstRow(w)}
 	switch {
-	case m.dialog != nil:
+	case m.dialog != nil, m.form != nil:
 		rows = append(rows, styled(warn, " enlarge to answer"))
 	case m.leaving != nil:
 		rows = append(rows, plain(" l leave  esc stay"))

@@ -72,7 +72,7 @@ func TestLogNotes(t *testing.T) {
 		{sources.LogAnswer{Query: logQuery(15 * time.Minute), SearchedBytes: -1}, "none in 15m"},
 		{sources.LogAnswer{Query: logQuery(time.Hour), Rows: row, CutOff: true, SearchedBytes: 5}, "first 1 only, the newest: there are more in 1h"},
 		{sources.LogAnswer{Query: forward, Rows: row, CutOff: true, SearchedBytes: 5}, "first 1 only, the oldest: there are more in 1h"},
-		{sources.LogAnswer{Query: forward, Rows: row, Unparsed: 1200, Warnings: []string{"a\x1bb"}}, `1 200 lines could not be parsed and are not in it|partial: a\x1bb`},
+		{sources.LogAnswer{Query: forward, Rows: row, Unparsed: 1200, Warnings: []string{"a\x1bb"}}, `1 200 lines not parsed and not in it|partial: a\x1bb`},
 		{sources.LogAnswer{Query: forward, Rows: row}, ""},
 	} {
 		if got := strings.Join(LogNotes(&c.a), "|"); got != c.want {

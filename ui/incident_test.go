@@ -1,0 +1,190 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"failback/gateway/operator/api"
+	"failback/sources"
+)
+
+func (r *recorder) Incidents(context.Context) (*api.Incidents, error) {
+	v := &api.Incidents{At: time.Now()}
+	if r.incident != nil {
+		v.Incidents = []api.IncidentHead{r.incident.IncidentHead}
+	}
+	return v, nil
+}
+
+func (r *recorder) Incident(_ context.Context, id string) (*api.Incident, error) {
+	if r.incident == nil || r.incident.ID != id {
+		return nil, &api.Error{Code: api.CodeNotFound, Message: "there is no such incident"}
+	}
+	v := *r.incident
+	v.At = time.Now()
+	return &v, nil
+}
+
+func (r *recorder) told(format string, args ...any) (*api.Result, error) {
+	r.recorded = append(r.recorded, fmt.Sprintf(format, args...))
+	if r.refuses != nil {
+		return nil, r.refuses
+	}
+	return &api.Result{Message: "recorded"}, nil
+}
+
+func (r *recorder) OpenIncident(_ context.Context, title string) (*api.Result, error) {
+	return r.told("open %s", title)
+}
+func (r *recorder) IncidentNote(_ context.Context, id, text string) (*api.Result, error) {
+	return r.told("note %s %s", id, text)
+}
+func (r *recorder) IncidentTick(_ context.Context, id, book string, step int, done bool) (*api.Result, error) {
+	return r.told("tick %s %s %d %t", id, book, step, done)
+}
+func (r *recorder) IncidentAnswer(_ context.Context, id, q, answer string) (*api.Result, error) {
+	return r.told("answer %s %s %s", id, q, answer)
+}
+func (r *recorder) CloseIncident(_ context.Context, id string) (*api.Result, error) {
+	return r.told("close %s", id)
+}
+func (r *recorder) CloseIncidentAnyway(_ context.Context, id, why string) (*api.Result, error) {
+	return r.told("close %s anyway %s", id, why)
+}
+func (r *recorder) ReopenIncident(_ context.Context, id string) (*api.Result, error) {
+	return r.told("reopen %s", id)
+}
+
+// inRecord runs f on the incident screen of an open incident, with writing armed.
+func inRecord(t *testing.T, f func(t *testing.T, m *model, r *recorder)) {
+	inBubble(t, func(m *model) { give(m, openState(), degradedEvents(), nil) }, func(t *testing.T, m *model, r *recorder) {
+		r.incident = theIncident()
+		typed(m, "W", "i")
+		if m.shownIncident() == nil {
+			t.Fatal("the incident is not shown")
+		}
+		f(t, m, r)
+	})
+}
+
+func wantRecorded(t *testing.T, r *recorder, want ...string) {
+	t.Helper()
+	if !slices.Equal(r.recorded, want) {
+		t.Errorf("recorded %q, want %q", r.recorded, want)
+	}
+}
+
+func TestIncidentRecords(t *testing.T) {
+	const id = "20261130-034840"
+	for _, c := range []struct {
+		name string
+		keys []string
+		want string
+	}{
+		{"note", append(append([]string{"n"}, word("ticket")...), "enter"), "note " + id + " ticket"},
+		{"answers begin with what has none", append(append([]string{"a"}, word("41, 2 bad")...), "enter"), "answer " + id + " sampled 41, 2 bad"},
+		{"the next question", append(append([]string{"a", "down"}, word("support")...), "enter"), "answer " + id + " users support"},
+		{"closed all the same", append(append([]string{"x"}, word("drill")...), "enter"), "close " + id + " anyway drill"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inRecord(t, func(t *testing.T, m *model, r *recorder) {
+				typed(m, c.keys...)
+				wantRecorded(t, r, c.want)
+				if m.form != nil {
+					t.Errorf("the form stays: %q", m.form.refusal)
+				}
+			})
+		})
+	}
+	t.Run("closed", func(t *testing.T) {
+		inRecord(t, func(t *testing.T, m *model, r *recorder) {
+			r.incident.Unanswered = nil
+			time.Sleep(time.Second)
+			follow(m, m.askIncidents())
+			typed(m, "x", "enter")
+			wantRecorded(t, r)
+			typed(m, "y")
+			wantRecorded(t, r, "close "+id)
+		})
+	})
+	t.Run("refused", func(t *testing.T) {
+		inRecord(t, func(t *testing.T, m *model, r *recorder) {
+			r.refuses = errors.New("the store is away")
+			typed(m, "n", "x", "enter")
+			if m.form == nil || !strings.Contains(screenOf(m), "the store is away") || m.form.field.Value() != "x" {
+				t.Errorf("what was typed is lost, or why is not said:\n%s", screenOf(m))
+			}
+		})
+	})
+	t.Run("empty", func(t *testing.T) {
+		inRecord(t, func(t *testing.T, m *model, r *recorder) {
+			typed(m, "n", " ", "enter")
+			wantRecorded(t, r)
+		})
+	})
+}
+
+// Text that is pasted goes into the field alone, on one line, and sends nothing.
+func TestIncidentPaste(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "n")
+		time.Sleep(time.Second)
+		_, cmd := m.Update(tea.PasteMsg{Content: "first\nsecond\ny\n"})
+		follow(m, cmd)
+		wantRecorded(t, r)
+		typed(m, "enter")
+		wantRecorded(t, r, "note 20261130-034840 first second y")
+	})
+}
+
+// Without arming nothing of an incident is written, and a tick is kept here.
+func TestIncidentReadOnly(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W")
+		for _, k := range []string{"n", "a", "x", "R", "N"} {
+			typed(m, k)
+			if m.form != nil || !strings.Contains(m.message.text, "off") {
+				t.Errorf("%s: form %v, says %q", k, m.form, m.message.text)
+			}
+		}
+		typed(m, "1", "j", "j", "x")
+		wantRecorded(t, r)
+		if len(m.reading().ticks) != 1 || !strings.Contains(m.message.text, "here alone") {
+			t.Errorf("ticks %v, says %q", m.reading().ticks, m.message.text)
+		}
+		// Armed, the next tick takes it along.
+		typed(m, "W", "j", "x")
+		if len(r.recorded) != 2 {
+			t.Fatalf("recorded %q", r.recorded)
+		}
+		typed(m, "x")
+		if len(r.recorded) != 3 || !strings.HasSuffix(r.recorded[2], "false") {
+			t.Errorf("recorded %q", r.recorded)
+		}
+	})
+}
+
+// An answer about an incident that is no longer shown is dropped.
+func TestIncidentLateAnswer(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		other := theIncident()
+		other.ID, other.Title = "20261129-010203", "another"
+		m.Update(incidentMsg{id: other.ID, Answer: answerOf(other)})
+		if m.shownIncident().ID != r.incident.ID {
+			t.Errorf("shows %s", m.shownIncident().ID)
+		}
+	})
+}
+
+func answerOf(v *api.Incident) (a sources.Answer[api.Incident]) {
+	now := time.Now()
+	a.Gen, a.Value, a.Clock = 1<<20, v, sources.Clock{Sent: now, Received: now, At: now}
+	return a
+}
