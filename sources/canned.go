@@ -15,6 +15,25 @@ import (
 // DefaultStreams selects the decision log where nothing else is configured.
 const DefaultStreams = `{service_name="` + api.ServiceName + `"}`
 
+var (
+	allStreams = regexp.MustCompile("^\\{(\\s*[A-Za-z_][A-Za-z0-9_]*\\s*=~\\s*[\"`]\\.\\*[\"`]\\s*,?)*\\s*\\}$")
+	anyValue   = regexp.MustCompile("=~\\s*[\"`]\\.\\*[\"`]")
+)
+
+// Streams is a configured selector of streams as a Loki takes it: one that
+// names none is DefaultStreams, and one whose matchers all match the empty
+// value too asks for any value instead, since a Loki refuses the other.
+func Streams(selector string) string {
+	selector = strings.TrimSpace(selector)
+	switch {
+	case selector == "" || strings.TrimSpace(strings.Trim(selector, "{}")) == "":
+		return DefaultStreams
+	case allStreams.MatchString(selector):
+		return anyValue.ReplaceAllString(selector, `=~".+"`)
+	}
+	return selector
+}
+
 // Canned is a LogQL query that answers one question of an incident.
 type Canned struct {
 	Name, Title string
@@ -62,11 +81,9 @@ func (c Canned) At(start, end time.Time) LogQuery {
 
 // CannedQueries returns the queries for a configuration's tasks and the stream
 // selector of its decision log, in the order in which an incident asks them;
-// an empty selector is DefaultStreams.
+// the selector is as Streams has it.
 func CannedQueries(tasks []api.Task, selector string) []Canned {
-	if strings.TrimSpace(selector) == "" {
-		selector = DefaultStreams
-	}
+	selector = Streams(selector)
 	// What is no JSON would fail a query of numbers as a whole.
 	parsed := selector + ` | json | __error__=""`
 	requests := parsed + ` | event="model_route_selected"`

@@ -128,7 +128,7 @@ func TestWrongAnswers(t *testing.T) {
 		{"404 of a site", answers(404, "text/html", page), RemoteStranger, []string{"404: no SOURCE under this path"}},
 		{"404 with a message of its own", answers(404, "text/plain", "no such tenant"), RemoteQuery, []string{"404: no such tenant"}},
 		{"401", answers(401, "text/plain", ""), RemoteUnauthorized, []string{"401 unauthorized: wants credentials: set PREFIX_USERNAME"}},
-		{"401 of a tenant", answers(401, "text/plain", "no org id\n"), RemoteUnauthorized, []string{"401: no org id: set PREFIX_ORG_ID"}},
+		{"401 of a tenant", answers(401, "text/plain", "no org id\n"), RemoteUnauthorized, []string{"401: no org id: it serves several tenants: set sources.", ".tenant, or PREFIX_ORG_ID"}},
 		{"403", answers(403, "text/html", page), RemoteUnauthorized, []string{"403 forbidden: wants credentials"}},
 		{"empty", answers(200, jsonType, ""), RemoteStranger, []string{"200 with an empty answer: is this a SOURCE?"}},
 		{"204", answers(204, "", ""), RemoteStranger, []string{"204 with an empty answer"}},
