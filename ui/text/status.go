@@ -73,6 +73,7 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 	}
 	fmt.Fprintf(&b, "\nconfiguration %s, hash %s, loaded %s\n", orNone(s.Config.Path), orNone(s.Config.Hash), Clock(s.Config.LoadedAt, now))
 	fmt.Fprintf(&b, "decision log  %s, %s lines written, %s dropped\n", orNone(s.Log.Target), Count(s.Log.Written), Count(s.Log.Dropped))
+	b.WriteString(traces(&s.Traces, now))
 	b.WriteString(ownWork(s, now))
 	if len(s.Settings) > 0 {
 		b.WriteByte('\n')
@@ -274,6 +275,9 @@ func Decisions(d *api.Decisions) string {
 			b.WriteString(lines[i+1])
 			way := orDash(Visible(v.Model)) + ", route " + orDash(Visible(v.Route)) + ", " + orDash(Visible(v.Reason)) + ": " + Path(v)
 			b.WriteString("    " + ansi.Truncate(CutWay(way, decisionsWidth-4, "~"), decisionsWidth-4, "~") + "\n")
+			if why := followed(v); why != "" {
+				b.WriteString("    " + ansi.Truncate(why, decisionsWidth-4, "~") + "\n")
+			}
 		}
 	}
 	fmt.Fprintf(&b, "%d shown of %s since start, %s in the last minute\n", len(d.Decisions), Count(d.Total), Count(uint64(max(d.PerMinute, 0))))

@@ -65,7 +65,7 @@ func resource(ctx context.Context, o *Options) *resourcepb.Resource {
 	r, _ := sdkresource.New(ctx, sdkresource.WithAttributes(own...), sdkresource.WithFromEnv())
 	var attributes []*commonpb.KeyValue
 	for _, a := range r.Attributes() {
-		attributes = append(attributes, text(string(a.Key), a.Value.Emit()))
+		attributes = append(attributes, text(string(a.Key), a.Value.String()))
 	}
 	return &resourcepb.Resource{Attributes: attributes}
 }
