@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // pathToken is a word of an expression of json.
@@ -54,12 +55,14 @@ func pathTokens(s string) (out []pathToken, err error) {
 			case n == len(s):
 				err = errors.New("non-integer value: the index does not end")
 			case s[n] != ']' && s[n] != ' ':
-				err = fmt.Errorf("non-integer value: %c", s[n])
+				r, _ := utf8.DecodeRuneInString(s[n:])
+				err = fmt.Errorf("non-integer value: %c", r)
 			default:
 				out = append(out, pathToken{kind: "INDEX", index: index})
 			}
 		default:
-			err = fmt.Errorf("unexpected char %c", c)
+			r, _ := utf8.DecodeRuneInString(s)
+			err = fmt.Errorf("unexpected char %c", r)
 		}
 		if err != nil {
 			break

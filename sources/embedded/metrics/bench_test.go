@@ -3,6 +3,8 @@ package metrics
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -190,6 +192,87 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StopTimer()
+		closeStore(b, s)
+		b.StartTimer()
+	}
+}
+
+// crowdedRegistry has so many series of a counter.
+func crowdedRegistry(series int) (*prometheus.Registry, func()) {
+	reg := prometheus.NewRegistry()
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "failback_crowd_total", Help: "Many."}, []string{"model", "provider", "reason"})
+	reg.MustRegister(v)
+	var all []prometheus.Counter
+	for i := range series {
+		all = append(all, v.WithLabelValues(fmt.Sprint("model-", i%20), fmt.Sprint("provider-", i/20%50), fmt.Sprint("reason-", i/1000)))
+	}
+	return reg, func() {
+		for i := 0; i < len(all); i += 7 { // most stand still, as in a gateway
+			all[i].Inc()
+		}
+	}
+}
+
+const crowd = 20_000
+
+// BenchmarkCrowdedScrape is one self-scrape of 20,000 series, gathered and
+// stored, and what a store of them takes from the heap.
+func BenchmarkCrowdedScrape(b *testing.B) {
+	before := heap()
+	s, _ := opened(b, b.TempDir())
+	reg, count := crowdedRegistry(crowd)
+	at := time.Now().Truncate(time.Second)
+	b.ReportAllocs()
+	for b.Loop() {
+		count()
+		at = at.Add(step)
+		mfs, err := reg.Gather()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Append(at, mfs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(s.db.Head().NumSeries()), "series")
+	b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")
+}
+
+// BenchmarkCrowdedRestart is a start after a kill with two hours of 20,000
+// series to read again: until it is open, and what it then takes.
+func BenchmarkCrowdedRestart(b *testing.B) {
+	dir := b.TempDir()
+	s, _ := opened(b, dir)
+	reg, count := crowdedRegistry(crowd)
+	start := time.Now().Add(-2 * time.Hour).Truncate(time.Minute)
+	for i := range int(2 * time.Hour / step) {
+		count()
+		mfs, err := reg.Gather()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Append(start.Add(time.Duration(i)*step), mfs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	// A copy of what is on the disk now is what a kill leaves: all but what the
+	// system itself had not written.
+	left := b.TempDir()
+	if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
+		b.Fatal(err)
+	}
+	_ = os.Remove(filepath.Join(left, "lock"))
+	closeStore(b, s)
+	s = nil
+	before := heap()
+	for b.Loop() {
+		s, err := Open(Options{Dir: left, Labels: ours})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")
+		b.ReportMetric(float64(s.db.Head().NumSeries()), "series")
 		closeStore(b, s)
 		b.StartTimer()
 	}
