@@ -99,6 +99,8 @@ func sections(q query, t Thresholds) []section {
 				queries: []shown{{"time() - (" + q.series(jobSuccess) + " > 0)", "{{instance}} {{exported_job}}"}}},
 			{title: "Log lines dropped", about: "Lines of the decision log that were lost within the window.", unit: unitCount,
 				queries: []shown{{q.increase("instance", linesDropped), "{{instance}}"}}},
+			{title: "Spans of traces", about: "What the collector took, and what it did not take in time. Without telemetry.otlp there is nothing.", unit: unitRate,
+				queries: []shown{{q.rate("result", spansTotal), "{{result}}"}}},
 		}},
 	}
 }

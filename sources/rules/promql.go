@@ -36,6 +36,7 @@ const (
 	retryBudget     = "failback_retry_budget_available"
 	clientRetries   = "failback_client_retries_total"
 	jobSuccess      = "failback_job_last_success_timestamp_seconds"
+	spansTotal      = "failback_trace_spans_total"
 	linesDropped    = "failback_log_lines_dropped_total"
 
 	// targetUp is Prometheus's own.

@@ -295,6 +295,11 @@ func (s *Set) itself(q query, o Options) {
 		Summary:     "{{ $labels.instance }} loses lines of the decision log",
 		Description: "The sink does not take them in time. What the log says of this time is less than what happened; the metrics count everything.",
 	})
+	s.add(Rule{
+		Name: "FailbackTraceSpansDropped", Expr: q.increase("instance", spansTotal, `result="dropped"`) + " > 0", For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
+		Summary:     "{{ $labels.instance }} loses spans of traces",
+		Description: "The collector does not take them in time. Requests, log and metrics do not miss anything.",
+	})
 }
 
 // jobs adds the heartbeat of the gateway's jobs. The metric's label job is
