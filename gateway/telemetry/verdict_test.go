@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"testing"
+	"time"
 
 	"failback/gateway/decision"
 )
@@ -58,6 +59,38 @@ func TestOwnRequest(t *testing.T) {
 		primary, by, ok := ownRequest(&decision.Decision{Primary: tt.primary, Selected: tt.selected, Status: tt.status})
 		if ok != tt.want || ok && (primary != tt.primary || by != tt.wantBy) {
 			t.Errorf("%s: %q by %q, %v", tt.name, primary, by, ok)
+		}
+	}
+}
+
+func TestFirstOutputVerdict(t *testing.T) {
+	const under = 5 * time.Second
+	for name, tc := range map[string]struct {
+		change func(d *decision.Decision)
+		want   Verdict
+	}{
+		"in time":                       {func(*decision.Decision) {}, Good},
+		"at the limit":                  {func(d *decision.Decision) { d.FirstOutput = under }, Good},
+		"late":                          {func(d *decision.Decision) { d.FirstOutput = under + 1 }, Bad},
+		"no stream":                     {func(d *decision.Decision) { d.Stream = false }, Excluded},
+		"in time, then broken":          {func(d *decision.Decision) { d.Status = decision.Incomplete }, Good},
+		"in time, then the client left": {func(d *decision.Decision) { d.Status = decision.Cancelled }, Good},
+		"failed without output":         {func(d *decision.Decision) { d.HasFirstOutput, d.Status = false, decision.Unavailable }, Bad},
+		"left before the limit":         {func(d *decision.Decision) { d.HasFirstOutput, d.Status = false, decision.Cancelled }, Excluded},
+		"left after the limit": {func(d *decision.Decision) {
+			d.HasFirstOutput, d.Status, d.Duration = false, decision.Cancelled, under+1
+		}, Bad},
+		"caller's mistake": {func(d *decision.Decision) {
+			d.HasFirstOutput, d.Status, d.Duration = false, decision.Rejected, under+1
+		}, Excluded},
+		"nothing to give":       {func(d *decision.Decision) { d.HasFirstOutput = false }, Good},
+		"nothing to give, late": {func(d *decision.Decision) { d.HasFirstOutput, d.Duration = false, under+1 }, Bad},
+		"in the queue":          {func(d *decision.Decision) { d.HasFirstOutput, d.Status = false, decision.Queued }, Undecided},
+	} {
+		d := fellOver()
+		tc.change(d)
+		if got := FirstOutputVerdictOf(d, under); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }
