@@ -1,0 +1,327 @@
+package incident
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"failback/gateway/decision"
+	"failback/gateway/operator/api"
+)
+
+func at(s float64) time.Time { return day.Add(time.Duration(s * float64(time.Second))) }
+
+// The first failure is that of the outage: neither a lone one from before, nor
+// where it was noticed.
+func TestTheFirstFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempts func(l *Look)
+		now      float64
+		want     float64 // -1: none
+	}{
+		"all fail": {func(l *Look) {
+			for s := range 100 {
+				l.Attempt("a", s < 40, at(float64(s)))
+			}
+		}, 100, 40},
+		"a lone failure before": {func(l *Look) {
+			l.Attempt("a", false, at(3))
+			for s := range 200 {
+				l.Attempt("a", s < 100, at(float64(s)))
+			}
+		}, 200, 100},
+		"three a minute": {func(l *Look) {
+			for s := 0; s < 400; s += 20 {
+				l.Attempt("a", s < 200, at(float64(s)))
+			}
+		}, 400, 200},
+		"a part fails, now and then a bucket has none": {func(l *Look) {
+			for s := range 300 {
+				l.Attempt("a", s < 60 || s%5 < 2 && s/5%7 != 3 || s%5 > 1, at(float64(s)))
+				if s >= 60 && s/5%7 != 3 {
+					l.Attempt("a", false, at(float64(s)))
+				}
+			}
+		}, 300, 60},
+		"healthy again": {func(l *Look) {
+			for s := range 100 {
+				l.Attempt("a", s > 40, at(float64(s)))
+			}
+		}, 100, -1},
+		"longer than is remembered": {func(l *Look) {
+			for s := range 3000 {
+				l.Attempt("a", false, at(float64(s)))
+			}
+		}, 3000, 2405},
+		"of another": {func(l *Look) { l.Attempt("b", false, at(1)) }, 2, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Look
+			c.attempts(&l)
+			got := l.FirstFailure("a", at(c.now))
+			if c.want < 0 {
+				if !got.IsZero() {
+					t.Errorf("at %s", got.Sub(day))
+				}
+				return
+			}
+			if !got.Equal(at(c.want)) {
+				t.Errorf("at %s, want %v", got.Sub(day), c.want)
+			}
+		})
+	}
+}
+
+func TestTheFirstSwitch(t *testing.T) {
+	var l Look
+	for _, s := range []float64{2, 31, 33, 300} {
+		l.Switched("a", at(s))
+	}
+	for since, want := range map[float64]float64{0: 2, 30: 31, 40: 300} {
+		if got := l.FirstSwitch("a", at(since), at(301)); !got.Equal(at(want)) {
+			t.Errorf("since %v: %s", since, got.Sub(day))
+		}
+	}
+	if got := l.FirstSwitch("a", at(301), at(301)); !got.IsZero() {
+		t.Errorf("since 301: %s", got)
+	}
+}
+
+// The ratio counts once it was over for two minutes with requests, and until it was
+// well below for as long.
+func TestTheRatioIsHeld(t *testing.T) {
+	var r Ratio
+	now := day
+	minute := func(ratio float64, requests int) (s RatioState) {
+		for range 60 {
+			now = now.Add(time.Second)
+			s = r.Step(now, ratio, requests, 0.02)
+		}
+		return s
+	}
+	steps := []struct {
+		ratio    float64
+		requests int
+		over     bool
+	}{
+		{0.5, 100, false}, {0.01, 100, false}, // a peak
+		{0.5, 19, false}, {0.5, 19, false}, {0.5, 19, false}, // nearly nobody
+		{0.5, 100, false}, {0.5, 100, false}, {0.5, 100, true},
+		{0.019, 100, true}, {0.019, 100, true}, {0.019, 100, true}, // below the limit, not below it by enough
+		{0.01, 100, true}, {0.01, 5, true}, {0.01, 100, true}, {0.01, 100, true}, {0.01, 100, false},
+	}
+	for i, s := range steps {
+		if got := minute(s.ratio, s.requests); got.Over != s.over {
+			t.Fatalf("step %d %+v: %+v", i, s, got)
+		}
+	}
+	if s := r.Step(now, 1, 1000, 0); s != (RatioState{}) {
+		t.Errorf("without a limit: %+v", s)
+	}
+}
+
+// What another gateway alone sees ends when it says so, or when it is silent.
+func TestATroubleOfAnotherGateway(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Instance: "other", Seq: 1, At: day, Kind: OpOpen, ID: "x", Cause: api.CauseRatio, Title: "t"})
+	r = r.Apply(Op{Writer: "w", Instance: "other", Seq: 2, At: day, Kind: OpTrouble, Key: "ratio@other", Cause: api.CauseRatio, Phase: Ill, Text: "r"})
+	s := Situation{Instance: "me"}
+	if f := Observe(at(200), s, []Record{r}); len(f) != 0 {
+		t.Errorf("while it speaks: %+v", f)
+	}
+	if f := Observe(at(301), s, []Record{r}); len(f) != 1 || f[0].Phase != Back || f[0].Key != "ratio@other" {
+		t.Errorf("when it is silent: %+v", f)
+	}
+	s.Ratio = RatioState{Over: true, Since: at(100)}
+	f := Observe(at(301), s, []Record{r})
+	if len(f) != 1 || f[0].Phase != Ill || f[0].Key != "ratio@me" || f[0].Incident != "x" {
+		t.Errorf("while it is so here, too: %+v", f)
+	}
+}
+
+// An incident that is over for an hour takes no new trouble; one that goes on does.
+func TestWhatJoins(t *testing.T) {
+	up := func(name string, state string, share int, since time.Time) Upstream {
+		return Upstream{Name: name, State: state, Share: share, Since: since}
+	}
+	s := Situation{Upstreams: []Upstream{up("a", api.Degraded, 0, day), up("b", api.Healthy, 100, time.Time{})}}
+	f := Observe(day, s, nil)
+	if len(f) != 1 || f[0].Incident != "" || f[0].Title != "a degraded" {
+		t.Fatalf("%+v", f)
+	}
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Cause: f[0].Cause, Title: f[0].Title})
+	take := func(f []Finding, seq uint64, now time.Time) {
+		for _, f := range f {
+			r = r.Apply(Op{Writer: "w", Seq: seq, At: now, Kind: OpTrouble, Key: f.Key, Cause: f.Cause, Upstream: f.Upstream, Phase: f.Phase, Shared: f.Shared, Text: f.Text})
+		}
+	}
+	take(f, 2, day)
+	s.Upstreams[1] = up("b", api.Degraded, 0, at(60))
+	if f = Observe(at(60), s, []Record{r}); len(f) != 1 || f[0].Incident != "x" || f[0].Upstream != "b" {
+		t.Fatalf("a second upstream: %+v", f)
+	}
+	s.Upstreams[1] = up("b", api.Healthy, 100, time.Time{})
+	s.Upstreams[0] = up("a", api.Healthy, 100, time.Time{})
+	take(Observe(at(600), s, []Record{r}), 3, at(600))
+	if r.Milestones.TrafficBack.IsZero() {
+		t.Fatalf("%+v", r.Milestones)
+	}
+	s.Upstreams[1] = up("b", api.Degraded, 0, at(4000))
+	if f = Observe(at(4000), s, []Record{r}); len(f) != 1 || f[0].Incident != "x" {
+		t.Errorf("within the hour: %+v", f)
+	}
+	s.Upstreams[1] = up("b", api.Degraded, 0, at(4300))
+	if f = Observe(at(4300), s, []Record{r}); len(f) != 1 || f[0].Incident != "" {
+		t.Errorf("after it: %+v", f)
+	}
+	// Closed as it is, it opens none; degraded anew, it does.
+	s.Upstreams[1] = up("b", api.Healthy, 100, time.Time{})
+	s.Upstreams[0] = up("a", api.Degraded, 0, at(4000))
+	take(Observe(at(4000), s, []Record{r}), 4, at(4000))
+	r = r.Apply(Op{Writer: "w", Seq: 5, At: at(4100), Kind: OpClose, By: "ana"})
+	if f = Observe(at(4200), s, []Record{r}); len(f) != 0 {
+		t.Errorf("it was closed like this: %+v", f)
+	}
+	s.Upstreams[0].Since = at(5000)
+	if f = Observe(at(5000), s, []Record{r}); len(f) != 1 || f[0].Incident != "" {
+		t.Errorf("degraded anew: %+v", f)
+	}
+}
+
+// The bounds leave out transitions before anything that a person wrote, and count.
+func TestTheBounds(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
+	seq := uint64(1)
+	do := func(op Op) {
+		seq++
+		op.Writer, op.Seq, op.At = "w", seq, at(float64(seq))
+		r = r.Apply(op)
+	}
+	for i := range 700 {
+		do(Op{Kind: OpEvent, Event: &api.Event{Event: "breaker_transition", From: "closed", To: "open", Detail: fmt.Sprint(i)}})
+		if i%10 == 0 {
+			do(Op{Kind: OpNote, Text: fmt.Sprintf("note %d", i), By: "ana"})
+		}
+	}
+	if len(r.Entries) != maxEntries || r.Lost != 771-maxEntries {
+		t.Errorf("%d entries, %d lost", len(r.Entries), r.Lost)
+	}
+	notes := 0
+	for _, e := range r.Entries {
+		if e.Kind == api.EntryNote {
+			notes++
+		}
+	}
+	if notes != 70 || r.Entries[0].Kind != api.EntryOpened || r.Entries[1].Event.Detail != "0" || r.Entries[maxEntries-1].Event.Detail != "699" {
+		t.Errorf("%d notes, first %+v", notes, r.Entries[1])
+	}
+	for range 600 {
+		do(Op{Kind: OpNote, Text: strings.Repeat("\x00", 2000), By: "ana"})
+	}
+	size := 0
+	for i := range r.Entries {
+		size += r.Entries[i].size()
+	}
+	if size > maxBytes || len(r.Entries)+r.Lost != 771+600 {
+		t.Errorf("%d bytes, %d entries, %d lost", size, len(r.Entries), r.Lost)
+	}
+}
+
+// What two gateways tell of one change is there once; what only looks like it is
+// there.
+func TestOneChangeIsToldOnce(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
+	e := api.Event{Event: "traffic_step", Provider: "a", From: "5", To: "25", Revision: 7}
+	for i, instance := range []string{"one", "two", "one"} {
+		r = r.Apply(Op{Writer: instance, Instance: instance, Seq: uint64(i + 2), At: day, Kind: OpEvent, Event: &e})
+	}
+	if len(r.Entries) != 3 { // opened, and what one says happened twice
+		t.Errorf("%+v", r.Entries)
+	}
+}
+
+func TestStaleIncidents(t *testing.T) {
+	var all []Record
+	for i := range 230 {
+		all = append(all, Record{ID: fmt.Sprint(i), State: api.IncidentClosed, ClosedAt: day.Add(-time.Duration(i) * 6 * time.Hour)})
+	}
+	all = append(all, Record{ID: "open", State: api.IncidentOpen, OpenedAt: day.Add(-1000 * 24 * time.Hour)})
+	if got := Stale(all, day); len(got) != 30 || got[0] != "200" {
+		t.Errorf("%v", got)
+	}
+	if got := Stale(all, day.Add(60*24*time.Hour)); len(got) != 230-121 {
+		t.Errorf("%d of them", len(got))
+	}
+}
+
+// An outcome is of a request by its route, and counts once for each reporter; of
+// the workflow once.
+func TestRecent(t *testing.T) {
+	r := NewRecent()
+	r.Add("p", false, true, true)
+	r.Add("d", true, false, false)
+	yes := true
+	judge := func(id, layer, by string) Judged {
+		return r.Judge(Outcome{RequestID: id, Layer: layer, By: by, Good: &yes})
+	}
+	if j := judge("p", "task", "x"); j != (Judged{Route: decision.RoutePrimary, Known: true, WasGood: true, Counted: true}) {
+		t.Errorf("%+v", j)
+	}
+	if j := judge("d", "task", "x"); j != (Judged{Route: decision.RouteFallback, Known: true}) {
+		t.Errorf("%+v", j)
+	}
+	if j := judge("p", "task", "x"); !j.Repeated {
+		t.Errorf("%+v", j)
+	}
+	if j := judge("p", "semantic", "x"); j.Repeated {
+		t.Errorf("%+v", j)
+	}
+	if j := judge("p", "workflow", "x"); j.Repeated {
+		t.Errorf("%+v", j)
+	}
+	if j := judge("p", "workflow", "y"); !j.Repeated {
+		t.Errorf("%+v", j)
+	}
+	if j := judge("q", "task", "x"); j.Known || j.Route != decision.RouteNone {
+		t.Errorf("%+v", j)
+	}
+	for i := range recentMost {
+		r.Add(fmt.Sprint(i), false, true, true)
+	}
+	if j := judge("p", "task", "z"); j.Known {
+		t.Error("the oldest is still known")
+	}
+	if j := judge("d", "task", "z"); !j.Known {
+		t.Error("a degraded one was pushed out by the primary's")
+	}
+	if n := len(r.primary.has); n != recentMost {
+		t.Errorf("%d remembered", n)
+	}
+}
+
+// The report is of the record alone, and what it holds is text.
+func TestReport(t *testing.T) {
+	evil := "a | b\n# c <script> [x](http://y) @all `code` \x1b[2J\u202e"
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: evil, Cause: api.CauseDegraded, By: "auto"})
+	r = r.Apply(Op{Writer: "w", Seq: 2, At: day, Kind: OpTrouble, Key: "degraded/a", Upstream: "a", Phase: Ill, Text: "a is degraded", FirstFailure: at(-90), FirstSwitch: at(-88)})
+	r = r.Apply(Op{Writer: "w", Seq: 3, At: at(10), Kind: OpEvent, By: "ana", Event: &api.Event{Event: "operator_command", Provider: "a", Action: "share", From: "5", To: "25", Why: evil, By: "ana"}})
+	r = r.Apply(Op{Writer: "w", Seq: 4, At: at(60), Kind: OpTrouble, Key: "degraded/a", Upstream: "a", Phase: Back, Text: "a has share 100%"})
+	r = r.Apply(Op{Writer: "w", Seq: 5, At: at(70), Kind: OpAnswer, Question: "users", Text: evil, By: "ben"})
+	r = r.Apply(Op{Writer: "w", Seq: 6, At: at(80), Kind: OpCount, Counts: Counts{Primary: 5, Degraded: 7, Failed: 2, Kept: []string{"r`1"}, Semantic: Sides{Degraded: Tally{Good: 3, Bad: 4}}}})
+	r = r.Apply(Op{Writer: "w", Seq: 7, At: at(90), Kind: OpClose, By: "ana", Text: "drill", Facts: Facts(r, nil)})
+	got := Report(View(r, false, nil, at(100)))
+	for _, want := range []string{
+		"| first failure | 2026-11-30 03:58:30Z | 0s |", "| technically recovered | 2026-11-30 04:01:00Z | 2m30s |", "| closed | 2026-11-30 04:01:30Z | 3m0s |",
+		"| answered by another candidate | 7 |", "| semantic | 3 | 4 | none | none |", "closed by ana", "unanswered: window, sampled, forbidden, primary, runbook: drill",
+		"- 2026-11-30 04:00:10Z, ana: a share 5 \\> 25", "### Which users are to be told", "ben, 2026-11-30 04:01:10Z: a \\| b", "Not answered.", "The gateway: 2 requests failed, 7 were answered degraded", "`r'1`",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for _, never := range []string{"\x1b", "\u202e", "<script>", "[x](", "http://", "@all", "\n# c", "a | b"} {
+		if strings.Contains(got, never) {
+			t.Errorf("%q in\n%s", never, got)
+		}
+	}
+}
