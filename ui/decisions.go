@@ -274,6 +274,9 @@ func (m *model) decisionCandidates(v *api.Decision, w int) []row {
 		case c.Skipped != "":
 			what, st = "skipped: "+out(c.Skipped), warn
 			meaning = text.Meaning(c.Skipped)
+			if c.SkippedWhy != "" {
+				meaning = out(c.SkippedWhy) + "; " + meaning
+			}
 		case c.Provider == v.SelectedProvider:
 			what, st, answered = "answered", good, true
 		case tried[c.Provider]:
@@ -315,7 +318,34 @@ func (m *model) decisionAttempts(v *api.Decision, w int) []row {
 			{out(a.Provider), normal}, {out(a.Capability), normal}, {out(a.Class), st}, {status, normal},
 			{text.Milliseconds(a.FirstOutputMS), normal}, {text.Seconds(a.DurationMS / 1000), normal},
 		})
-		below = append(below, under(out(strings.Join(notes, "; ")), w))
+		lines := under(out(strings.Join(notes, "; ")), w)
+		below = append(below, append(lines, under(out(attemptState(a)), w)...))
 	}
 	return weave(grid(g), below)
+}
+
+// attemptState is how things were when an attempt began and when it ended; empty of
+// a version that does not say.
+func attemptState(a *api.DecisionAttempt) string {
+	var then, after []string
+	if a.StartedMS != nil {
+		then = append(then, "began at +"+whole0(*a.StartedMS)+"ms")
+	}
+	if a.Share != nil {
+		then = append(then, "share "+percent(*a.Share))
+	}
+	if a.Weight != nil {
+		then = append(then, "weight "+weight(*a.Weight))
+	}
+	if a.RemainingDeadlineMS != nil {
+		after = append(after, text.Seconds(*a.RemainingDeadlineMS/1000)+" of the deadline")
+	}
+	if a.RetryTokens != nil {
+		after = append(after, weight(*a.RetryTokens)+" of the retry budget")
+	}
+	s := strings.Join(then, ", ")
+	if len(after) > 0 {
+		s += "; left at its end: " + strings.Join(after, ", ")
+	}
+	return s
 }

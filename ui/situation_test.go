@@ -164,6 +164,17 @@ func decisionsOf(reason string) []api.Decision {
 				d.Attempts, d.FirstOutputMS, d.DurationMS = nil, nil, 1
 			}
 		}
+		for j := range d.Attempts {
+			a, share := &d.Attempts[j], 100
+			a.StartedMS, a.RemainingDeadlineMS, a.RetryTokens, a.Share, a.Weight = ms(4), ms(17300), ms(84), &share, ms(80)
+			a.Next, a.Why = "answered", ""
+			if a.Class != "ok" {
+				a.Next, a.Why = "end", "no_candidate"
+			}
+		}
+		if d.Candidates[0].Skipped == "breaker_open" {
+			d.Candidates[0].SkippedWhy = "open since 03:48:10Z: 12/20 failed (server_error x12)"
+		}
 		ds = append(ds, d)
 	}
 	return ds

@@ -55,6 +55,37 @@ var reasons = map[string]string{
 	"unknown":              "nothing that is known fits what it answered",
 }
 
+// rules says what each rule of the loop means that decided what followed an
+// attempt; a test holds it against the gateway's own list.
+var rules = map[string]string{
+	"relayed":       "output had been given to the client, and two models' texts are never joined",
+	"first_failure": "it was its first failure in 10s, and a second try there was cheap",
+	"repeated":      "it had failed there just before, so that a second try was not worth it",
+	"nowhere_else":  "nobody else might take it, and waiting was better than failing",
+	"patience":      "a short wait for it was better than another model",
+	"retry_after":   "it asked for a longer wait than a request makes",
+	"should_retry":  "the upstream itself said so (x-should-retry)",
+	"another_key":   "one of its keys failed, and it has another",
+	"side_effects":  "it may have been processed, and must not be twice (side_effects)",
+	"bound":         "the request names what only this upstream has",
+	"attempts":      "the attempts of one request were used up (retry.attempts)",
+	"max_switches":  "it had changed candidates often enough (retry.max_switches)",
+	"max_wait":      "it had waited long enough in all (retry.max_wait)",
+	"no_candidate":  "every candidate that might had been asked",
+}
+
 // Meaning says what a reason or a class means; empty for one that this program
 // does not know.
 func Meaning(reason string) string { return reasons[reason] }
+
+// Ruled says what decided what followed an attempt: a rule, a reason or a class;
+// a word that is not known is said as it is.
+func Ruled(why string) string {
+	if s := rules[why]; s != "" {
+		return s
+	}
+	if s := reasons[why]; s != "" {
+		return why + ", " + s
+	}
+	return why
+}

@@ -35,8 +35,8 @@ func Rule(t *api.Task) string {
 }
 
 // Why says of each step of a decision why it was taken, and why the last one
-// was the last: one sentence each, in order. It is derived from what the
-// decision says of itself, and text from outside.
+// was the last: one sentence each, in order. It is what the decision recorded;
+// of one that an older version recorded it is derived. It is text from outside.
 func Why(d *api.Decision) []string {
 	var w []string
 	if len(d.Attempts) == 0 {
@@ -45,9 +45,12 @@ func Why(d *api.Decision) []string {
 		w = append(w, firstAsked(d))
 	}
 	for i := range d.Attempts {
-		if i < len(d.Attempts)-1 {
+		switch {
+		case d.Attempts[i].Next != "":
+			w = append(w, whyRecorded(d, i))
+		case i < len(d.Attempts)-1:
 			w = append(w, whyNext(d, i))
-		} else {
+		default:
 			w = append(w, whyLast(d, i))
 		}
 	}
@@ -106,6 +109,37 @@ func firstAsked(d *api.Decision) string {
 		return s + ": it is the primary, and it was open"
 	}
 	return s + ": it was the first in order that was open"
+}
+
+// whyRecorded says what followed attempt i and what decided so.
+func whyRecorded(d *api.Decision, i int) string {
+	a := &d.Attempts[i]
+	s := a.Provider + ": " + because(a.Class) + ". "
+	wait := ""
+	if a.WaitMS != nil && *a.WaitMS > 0 {
+		wait = " after a wait of " + Seconds(*a.WaitMS/1000)
+	}
+	why := ""
+	if a.Why != "" {
+		why = ": " + Ruled(a.Why)
+	}
+	next := ""
+	if i+1 < len(d.Attempts) {
+		next = d.Attempts[i+1].Provider
+	}
+	switch a.Next {
+	case "answered":
+		return s + "Nothing had to follow"
+	case "same_again":
+		return s + "It was asked again" + wait + why
+	case "switch":
+		s += next + " was asked" + wait + why
+		if p := passed(d, place(d, a.Provider)+1, place(d, next)); p != "" {
+			s += "; passed by: " + p
+		}
+		return s
+	}
+	return s + "Nobody was asked after it" + why
 }
 
 // whyNext says why attempt i+1 followed attempt i.

@@ -24,6 +24,43 @@ func decided(change func(d *api.Decision), attempts ...string) *api.Decision {
 	return d
 }
 
+// Every rule of the loop has its sentence.
+func TestEveryRuleHasASentence(t *testing.T) {
+	for _, r := range decision.Rules {
+		if rules[string(r)] == "" {
+			t.Errorf("%s has none", r)
+		}
+	}
+	if len(rules) != len(decision.Rules) {
+		t.Errorf("%d sentences for %d rules", len(rules), len(decision.Rules))
+	}
+}
+
+// What a decision recorded is said as it is, whatever could be derived.
+func TestWhyRecorded(t *testing.T) {
+	wait := 250.0
+	d := decided(func(d *api.Decision) {
+		d.WorkflowStatus, d.SelectedProvider, d.Candidates[1].Skipped = "degraded_completed", "c", "capacity"
+		for i, next := range []string{"same_again", "switch", "answered"} {
+			d.Attempts[i].Next = next
+		}
+		d.Attempts[0].Why, d.Attempts[0].WaitMS, d.Attempts[1].Why = "should_retry", &wait, "repeated"
+	}, "a server_error", "a server_error", "c ok")
+	got := Why(d)
+	for i, want := range []string{
+		"a was asked first", "It was asked again after a wait of 0.2s: the upstream itself said so",
+		"c was asked: it had failed there just before, so that a second try was not worth it; passed by: b (capacity", "c: ok, it answered, and its answer was seen to its end. Nothing had to follow",
+	} {
+		if i >= len(got) || !strings.Contains(got[i], want) {
+			t.Fatalf("%d: no %q in %q", i, want, got)
+		}
+	}
+	d = decided(func(d *api.Decision) { d.Attempts[0].Next, d.Attempts[0].Why = "end", "something_new" }, "a server_error")
+	if got := Why(d); !strings.HasSuffix(got[1], "Nobody was asked after it: something_new") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWhy(t *testing.T) {
 	skip := func(b, c string) func(*api.Decision) {
 		return func(d *api.Decision) { d.Candidates[1].Skipped, d.Candidates[2].Skipped = b, c }
