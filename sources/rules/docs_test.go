@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"failback/gateway/decision"
 	"failback/sources"
 )
 
@@ -271,6 +272,28 @@ func TestRunbookIDs(t *testing.T) {
 		}
 		if r.Summary == "" || r.Description == "" || r.Severity != Critical && r.Severity != Warning || r.For < 0 {
 			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// The words in the matchers are those of the gateway.
+func TestWordsAreTheGateways(t *testing.T) {
+	var counted []string
+	for _, c := range decision.Classes {
+		if c.Blame() == decision.OfBucket {
+			counted = append(counted, string(c))
+		}
+	}
+	if got := strings.Join(counted, "|"); got != blamed {
+		t.Errorf("against a breaker count %s, and failures are %s", got, blamed)
+	}
+	rules := rulesFile(t, tested())
+	for _, matcher := range []string{
+		`class="` + string(decision.Credential) + `"`, `class="` + string(decision.ModelGone) + `"`,
+		`reason="` + string(decision.SharedFault) + `"`, `outcome="` + string(decision.Incomplete) + `"`,
+	} {
+		if !strings.Contains(rules, matcher) {
+			t.Errorf("no rule has %s", matcher)
 		}
 	}
 }
