@@ -10,7 +10,8 @@ import (
 // ForwardHeaders copies to dst what an upstream of dialect d may see of a
 // client's request headers, and sets Content-Type to JSON, which the body was
 // found to be. Everything not on the allow-list stays here: credentials,
-// cookies, addresses, organization, tracing and idempotency headers among it.
+// cookies, addresses, organization and idempotency headers among it, and those
+// of tracing: each attempt has its own.
 func ForwardHeaders(dst, src http.Header, d decision.Dialect) {
 	dst["Content-Type"] = []string{"application/json"}
 	pass(dst, src, "Accept")

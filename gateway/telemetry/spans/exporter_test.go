@@ -99,17 +99,17 @@ func TestStopFlushes(t *testing.T) {
 	protocols(t, func(t *testing.T, c *otlptest.Collector, o Options) {
 		o.batchEvery = time.Hour
 		e := start(t, o)
-		for range 1000 {
+		for range 300 {
 			e.Observe(sampled())
 		}
 		if err := e.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if n := len(c.Spans()); n != 1000*spansOfOne {
+		if n := len(c.Spans()); n != 300*spansOfOne {
 			t.Errorf("%d spans came", n)
 		}
 		e.Observe(sampled())
-		if s := e.Stats(); s.Exported != 1000*spansOfOne || s.Dropped != spansOfOne {
+		if s := e.Stats(); s.Exported != 300*spansOfOne || s.Dropped != spansOfOne {
 			t.Errorf("afterwards %+v", s)
 		}
 	})
