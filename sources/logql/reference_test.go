@@ -41,6 +41,7 @@ type refQuery struct {
 	op      string // "" for a log query
 	unwrap  string
 	rng     time.Duration
+	offset  time.Duration
 	by      []string // nil: no grouping
 	without bool
 	outer   string // "" or a vector aggregation over it
@@ -59,10 +60,14 @@ func (q *refQuery) String() string {
 	if q.unwrap != "" {
 		b.WriteString(" | unwrap " + q.unwrap)
 	}
-	inner := fmt.Sprintf("%s(%s [%s])", q.op, b.String(), q.rng)
+	param, offset := "", ""
 	if q.op == "quantile_over_time" {
-		inner = fmt.Sprintf("%s(0.3, %s [%s])", q.op, b.String(), q.rng)
+		param = "0.3, "
 	}
+	if q.offset != 0 {
+		offset = " offset " + q.offset.String()
+	}
+	inner := fmt.Sprintf("%s(%s%s [%s]%s)", q.op, param, b.String(), q.rng, offset)
 	if q.by != nil {
 		word := "by"
 		if q.without {
@@ -423,7 +428,7 @@ func (q *refQuery) metric(entries []Entry, st steps) (map[string]map[int]float64
 	out := map[string]map[int]float64{}
 	failAt, failKind := int64(math.MaxInt64), ""
 	for step := range st.n {
-		to := st.at(step)
+		to := st.at(step) - int64(q.offset)
 		groups := map[string]*refSample{}
 		for _, e := range entries {
 			if e.TS <= to-int64(q.rng) || e.TS > to {
@@ -482,7 +487,7 @@ func (q *refQuery) metric(entries []Entry, st steps) (map[string]map[int]float64
 		for k, g := range vec {
 			v := g.values[0]
 			switch q.outer {
-			case "sum", "avg", "min", "max", "count":
+			case "sum", "avg", "min", "max", "count", "stddev", "stdvar":
 				v = refRange(q.outer+"_over_time", g.values, 0)
 			}
 			if out[k] == nil {
@@ -518,6 +523,15 @@ func refRange(op string, v []float64, rng time.Duration) float64 {
 		return v[0]
 	case "last_over_time":
 		return v[len(v)-1]
+	case "stddev_over_time", "stdvar_over_time":
+		squares := 0.0
+		for _, x := range v {
+			squares += (x - sum/n) * (x - sum/n)
+		}
+		if op == "stdvar_over_time" {
+			return squares / n
+		}
+		return math.Sqrt(squares / n)
 	case "quantile_over_time":
 		at := 0.3 * (n - 1)
 		lo := int(at)
@@ -669,13 +683,16 @@ func TestMetricsAgainstReference(t *testing.T) {
 		} else {
 			q.unwrap = pick(r, []string{"n", "o_p", "a"})
 			q.op = pick(r, []string{"sum_over_time", "rate", "avg_over_time", "min_over_time", "max_over_time",
-				"first_over_time", "last_over_time", "quantile_over_time"})
+				"first_over_time", "last_over_time", "quantile_over_time", "stddev_over_time", "stdvar_over_time"})
 			if r.IntN(2) == 0 && grouped[q.op] {
 				q.by, q.without = names(), r.IntN(2) == 0
 			}
 		}
 		if r.IntN(2) == 0 {
-			q.outer, q.outerBy = pick(r, []string{"sum", "avg", "min", "max", "count"}), names()
+			q.outer, q.outerBy = pick(r, []string{"sum", "avg", "min", "max", "count", "stddev", "stdvar"}), names()
+		}
+		if r.IntN(3) == 0 {
+			q.offset = time.Duration(r.IntN(20)-8) * time.Second
 		}
 		req := Request{Start: int64(r.IntN(10)) * 1e9, End: int64(10+r.IntN(40)) * 1e9, Step: time.Duration(1+r.IntN(9)) * time.Second}
 		st := alignedSteps(req.Start, req.End, int64(req.Step))
