@@ -124,7 +124,7 @@ func TestPQL04PowerSetOfAbsentSeries(t *testing.T) {
 		}
 		return []float64{80, float64(10 * (1 + target)), 80}[family]
 	}
-	for i := range 22 {
+	for i := range 44 { // half of them to come: many questions take their time
 		var b strings.Builder
 		for set := range 1 << (2 * families) {
 			for target, name := range targets {
@@ -194,7 +194,7 @@ func TestPQL04PowerSetOfAbsentSeries(t *testing.T) {
 func TestPQL04PowerSetOfVerdicts(t *testing.T) {
 	e := newEngine(t)
 	now := time.Now()
-	for i := range 24 {
+	for i := range 44 {
 		var b strings.Builder
 		for set := range 16 {
 			for bit, series := range []string{`good",provider="east`, `bad",provider="east`, `good",provider="west`, `bad",provider="west`} {
