@@ -51,7 +51,7 @@ func TestExpressionsThatAskForTooMuch(t *testing.T) {
 			if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
 				t.Errorf("%d bytes were allocated", n)
 			}
-			if took > 2*time.Second {
+			if took > 10*time.Second { // a thousand times what it takes
 				t.Errorf("it took %v", took)
 			}
 		})
