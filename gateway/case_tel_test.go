@@ -418,15 +418,17 @@ func TestTEL05(t *testing.T) {
 		name string
 		play func(p path) func(*exchange)
 		stay time.Duration // of the client; 0: to the end
+		more string
 	}{
-		{"everybody fails", func(path) func(*exchange) { return status(503, `{"error":{"message":"no"}}`) }, 0},
-		{"the client leaves before output", func(p path) func(*exchange) { return slowly(p, 2000*ms) }, 150 * ms},
+		{"everybody fails", func(path) func(*exchange) { return status(503, `{"error":{"message":"no"}}`) }, 0, ""},
+		{"the client leaves before output", func(p path) func(*exchange) { return slowly(p, 2000*ms) }, 150 * ms, ""},
+		{"the client leaves and A is read to its end", func(p path) func(*exchange) { return slowly(p, 2000*ms) }, 150 * ms, "on_client_gone: drain\n"},
 		{"the client's mistake", func(path) func(*exchange) {
 			return status(400, `{"error":{"message":"no","type":"invalid_request_error"}}`)
-		}, 0},
+		}, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			alongPaths(t, streamed, setting{}, func(w *scene, p path) {
+			alongPaths(t, streamed, setting{more: c.more}, func(w *scene, p path) {
 				for _, a := range w.up {
 					a.plays(c.play(p))
 				}
@@ -436,13 +438,18 @@ func TestTEL05(t *testing.T) {
 					time.AfterFunc(c.stay, leave)
 				}
 				w.callIn(ctx, p.ep.ClientPath(), p.body())
+				time.Sleep(5 * time.Second) // until nobody reads any more
 				for _, name := range []string{"A", "B", "C", "none"} {
 					if n, s := sample(w, name); n != 0 || s != 0 {
 						w.Errorf("%s has %v samples, together %v s", name, n, s)
 					}
 				}
-				if d := w.last(); d.FirstOutputMS != nil {
+				d := w.last()
+				if d.FirstOutputMS != nil {
 					w.Errorf("the line says %v", *d.FirstOutputMS)
+				}
+				if drained := len(d.Attempts) == 1 && d.Attempts[0].FirstOutputMS != nil; drained != (c.more != "") {
+					w.Errorf("the output of the attempts: %+v", d.Attempts)
 				}
 				if v := w.gw.OperatorState().Traffic.FirstOutputP95; v.State == api.StateValue {
 					w.Errorf("the state says %v", v)

@@ -245,16 +245,20 @@ func (run *run) begin(s *standing, status int, h http.Header) error {
 	return run.out.Begin(status, h, run.d)
 }
 
+// write gives p to the client. What nobody is there to get is no output.
 func (run *run) write(p []byte) error {
-	if !run.d.HasFirstOutput {
-		run.d.HasFirstOutput = true
-		run.d.FirstOutput = time.Since(run.q.Accepted)
-	}
 	if run.unread || run.clientLeft() {
 		run.unread = true
 		return nil
 	}
-	return run.out.Write(p)
+	if err := run.out.Write(p); err != nil {
+		return err
+	}
+	if !run.d.HasFirstOutput {
+		run.d.HasFirstOutput = true
+		run.d.FirstOutput = time.Since(run.q.Accepted)
+	}
+	return nil
 }
 
 // attemptContext is what an attempt runs under: the client's, or one that
