@@ -74,7 +74,7 @@ func TestLQL11Hints(t *testing.T) {
 			w.WriteHeader(401)
 		}, kind: RemoteUnauthorized, want: []string{"401 unauthorized", "wants credentials", "LOKI_USERNAME", "LOKI_PASSWORD", "LOKI_BEARER_TOKEN"}},
 		{name: "401 basic, refused", handler: func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, "no: "+r.Header.Get("Authorization")+" hunter2secret", 401)
+			http.Error(w, "no: "+r.Header.Get("Authorization")+" hunter2secret", http.StatusUnauthorized)
 		}, env: secret, kind: RemoteUnauthorized, want: []string{"the credentials are refused", "LOKI_PASSWORD"}},
 		{name: "403", handler: plain(403, "text/plain", "forbidden"), env: secret, kind: RemoteUnauthorized, want: []string{"403: forbidden", "may not read this"}},
 		{name: "407", handler: plain(407, "text/plain", ""), kind: RemoteUnauthorized, want: []string{"the proxy before it wants credentials"}},
