@@ -229,14 +229,6 @@ func (r Record) Joins(now time.Time) bool {
 	return back.IsZero() || now.Sub(back) < joinsAfterBack
 }
 
-// last is the time of the newest entry.
-func (r Record) last() time.Time {
-	if len(r.Entries) == 0 {
-		return r.OpenedAt
-	}
-	return r.Entries[len(r.Entries)-1].At
-}
-
 // How many closed incidents are kept, and how long.
 const (
 	keptClosed = 200
