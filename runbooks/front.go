@@ -13,12 +13,16 @@ import (
 )
 
 var (
-	idForm   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	wordForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	idForm    = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	wordForm  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	alertForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 )
 
-// frontKeys are the keys of the front matter; all of them are required.
-var frontKeys = []string{"id", "title", "contact", "reviewed", "when"}
+// frontKeys are the keys of the front matter; those that are needed come first.
+var (
+	neededKeys = []string{"id", "title", "contact", "reviewed", "when"}
+	frontKeys  = append(neededKeys[:len(neededKeys):len(neededKeys)], "alerts")
+)
 
 // front reads the front matter; its first line is line 2 of the file.
 func (p *parser) front(r *Runbook, lines []string) {
@@ -39,7 +43,7 @@ func (p *parser) front(r *Runbook, lines []string) {
 	}
 	at := func(n ast.Node) int { return n.GetToken().Position.Line + before }
 	m := p.mapping(f.Docs[0].Body, frontKeys, "front matter", at)
-	for _, k := range frontKeys {
+	for _, k := range neededKeys {
 		if m[k] == nil {
 			p.fail(1, "front matter: %s is missing", k)
 		}
@@ -78,6 +82,12 @@ func (p *parser) front(r *Runbook, lines []string) {
 	if n := m["when"]; n != nil {
 		p.when(r, n, at)
 	}
+	if n := m["alerts"]; n != nil {
+		r.Alerts = p.words(n, nil, "alerts", alertForm, at)
+		if len(r.Alerts) > 0 {
+			r.When = append(r.When, Condition{Kind: FiringAlert, Words: r.Alerts})
+		}
+	}
 }
 
 func (p *parser) when(r *Runbook, n ast.Node, at func(ast.Node) int) {
@@ -87,7 +97,7 @@ func (p *parser) when(r *Runbook, n ast.Node, at func(ast.Node) int) {
 		return
 	}
 	for _, v := range seq.Values {
-		m := p.mapping(v, conditionKeys, "condition", at)
+		m := p.mapping(v, whenKeys, "condition", at)
 		if len(m) == 0 {
 			continue
 		}
@@ -97,26 +107,22 @@ func (p *parser) when(r *Runbook, n ast.Node, at func(ast.Node) int) {
 		}
 		for key, val := range m {
 			c := Condition{Kind: Cause(slices.Index(conditionKeys, key))}
-			switch c.Kind {
-			case OpenBreaker:
+			switch {
+			case c.Kind == OpenBreaker:
 				b := p.mapping(val, []string{"reason", "class"}, "breaker", at)
 				if len(b) == 0 {
 					p.fail(at(val), "breaker asks for a reason, a class or both")
 				}
 				if b["reason"] != nil {
-					c.Words = p.words(b["reason"], Reasons, "reason", at)
+					c.Words = p.words(b["reason"], Reasons, "reason", wordForm, at)
 				}
 				if b["class"] != nil {
-					c.Classes = p.words(b["class"], Classes, "class", at)
+					c.Classes = p.words(b["class"], Classes, "class", wordForm, at)
 				}
-			case CoolingKeys:
-				c.Words = p.words(val, CredentialClasses, "credential", at)
-			case BadHealth:
-				c.Words = p.words(val, HealthWords, "health", at)
-			case OverLimit:
-				p.literal(val, "over limit", key, at)
-			case LoweredShare:
-				p.literal(val, "below 100", key, at)
+			case words[c.Kind] != nil:
+				c.Words = p.words(val, words[c.Kind], key, wordForm, at)
+			default:
+				p.literal(val, literals[c.Kind], key, at)
 			}
 			r.When = append(r.When, c)
 		}
@@ -151,20 +157,24 @@ func (p *parser) mapping(n ast.Node, known []string, what string, at func(ast.No
 	return m
 }
 
-// words reads a list of known words.
-func (p *parser) words(n ast.Node, known []string, what string, at func(ast.Node) int) []string {
+// words reads a list of words of a form, and of the known ones unless these are nil.
+func (p *parser) words(n ast.Node, known []string, what string, form *regexp.Regexp, at func(ast.Node) int) []string {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok || len(seq.Values) == 0 {
-		p.fail(at(n), "%s is a list of words: [%s]", what, known[0])
+		example := "[...]"
+		if len(known) > 0 {
+			example = "[" + known[0] + "]"
+		}
+		p.fail(at(n), "%s is a list of words: %s", what, example)
 		return nil
 	}
 	var ws []string
 	for _, v := range seq.Values {
 		s, ok := scalar(v)
 		switch {
-		case !ok || !wordForm.MatchString(s):
+		case !ok || !form.MatchString(s):
 			p.fail(at(v), "%s: not a word", what)
-		case !slices.Contains(known, s):
+		case known != nil && !slices.Contains(known, s):
 			p.fail(at(v), "%s: %q is none; there are %s", what, s, list(known))
 		case slices.Contains(ws, s):
 			p.fail(at(v), "%s: %s is there twice", what, s)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"failback/gateway/operator/api"
 	"failback/runbooks"
@@ -23,13 +24,47 @@ func TestPropose(t *testing.T) {
 		is("share", runbooks.Condition{Kind: runbooks.LoweredShare}),
 		is("ratio", runbooks.Condition{Kind: runbooks.OverLimit}),
 		is("health", runbooks.Condition{Kind: runbooks.BadHealth, Words: []string{"degraded"}}),
-		is("keys", runbooks.Condition{Kind: runbooks.CoolingKeys, Words: []string{"credential"}}),
+		is("keys", runbooks.Condition{Kind: runbooks.CoolingKeys, Words: []string{"credential"}}, runbooks.Condition{Kind: runbooks.RedSignal, Words: []string{"credential", "certificate"}}),
 		is("5xx", runbooks.Condition{Kind: runbooks.OpenBreaker, Words: []string{"consecutive", "failure_rate"}, Classes: []string{"server_error"}}, runbooks.Condition{Kind: runbooks.LoweredShare}),
 		is("net", runbooks.Condition{Kind: runbooks.OpenBreaker, Classes: []string{"connect", "dns"}}),
+		is("shared", runbooks.Condition{Kind: runbooks.FailedDependency}, runbooks.Condition{Kind: runbooks.SharedFault}),
+		is("gone", runbooks.Condition{Kind: runbooks.GoneModel}),
+		is("forbidden", runbooks.Condition{Kind: runbooks.Violation}),
+		is("alarm", runbooks.Condition{Kind: runbooks.FiringAlert, Words: []string{"One", "Two"}}),
+		is("gateway", runbooks.Condition{Kind: runbooks.Troubled, Words: runbooks.Troubles}),
+		is("burns", runbooks.Condition{Kind: runbooks.BurningBudget, Words: []string{"first_output"}}),
+		is("bound", runbooks.Condition{Kind: runbooks.BoundRate}),
+		is("closing", runbooks.Condition{Kind: runbooks.OpenIncident, Words: []string{"traffic_back"}}),
 		is("slow", runbooks.Condition{Kind: runbooks.OpenBreaker, Words: []string{"slow"}}),
 	}
-	one := func(u api.Upstream) runbooks.Situation { return runbooks.Situation{Upstreams: []api.Upstream{u}} }
+	one := func(us ...api.Upstream) runbooks.Situation {
+		return runbooks.Situation{State: &api.State{Upstreams: us}}
+	}
+	ratio := func(r, limit *float64) runbooks.Situation {
+		s := runbooks.Situation{State: &api.State{}, Ratio: r}
+		if limit != nil {
+			s.State.Limit = &api.Limit{FallbackRatio: *limit}
+		}
+		return s
+	}
+	ill := func(f func(*api.State)) runbooks.Situation {
+		s := one(bucket("closed", "", ""))
+		f(s.State)
+		return s
+	}
+	metrics := func(alerts, violations, gone []string) runbooks.Situation {
+		return runbooks.Situation{State: &api.State{}, Alerts: alerts, Violations: violations, Gone: gone}
+	}
+	at := time.Unix(1, 0)
 	with := func(u api.Upstream, f func(*api.Upstream)) runbooks.Situation { f(&u); return one(u) }
+	budgets := func(burn float64, state string) runbooks.Situation {
+		return ill(func(s *api.State) {
+			s.Models = []api.Model{{Name: "haiku"}, {Name: "sonnet", Budgets: []api.Budget{
+				{Objective: "availability", WindowSeconds: 30 * 86400, BurnFast: api.Number{State: api.StateValue, Value: 99}},
+				{Objective: "first_output", WindowSeconds: 30 * 86400, BurnFast: api.Number{State: state, Value: burn}},
+			}}}
+		})
+	}
 	opened := func(s runbooks.Situation, os ...runbooks.Opening) runbooks.Situation {
 		s.Openings = map[string][]runbooks.Opening{"u:text": os}
 		return s
@@ -60,7 +95,9 @@ func TestPropose(t *testing.T) {
 			"5xx: breaker reason consecutive, class server_error @ u:text | net: breaker class connect @ u:text",
 		},
 		{"closed again", opened(one(bucket("closed", "", "")), runbooks.Opening{Reason: "consecutive", Detail: "5 failed in a row (server_error x5)"}), ""},
-		{"passthrough", runbooks.Situation{Passthrough: true, Upstreams: with(bucket("closed", "", ""), func(u *api.Upstream) { u.Share, u.Health = 25, "degraded" }).Upstreams}, ""},
+		{"passthrough", ill(func(s *api.State) {
+			s.Passthrough, s.Upstreams[0].Share, s.Upstreams[0].Health = &api.Passthrough{}, 25, "degraded"
+		}), ""},
 		{"the most frequent class counts", one(bucket("open", "failure_rate", "12/20 failed (connect x11, server_error x1)")), "net: breaker class connect @ u:text"},
 		{"equally frequent", one(bucket("open", "failure_rate", "12/20 failed (connect x6, server_error x6)")), "5xx: breaker reason failure_rate, class server_error @ u:text | net: breaker class connect @ u:text"},
 		{"a part of a word is none", one(bucket("open", "failure_rate", "12/20 failed (server_errors x11, my_server_error)")), ""},
@@ -72,19 +109,58 @@ func TestPropose(t *testing.T) {
 		{"keys", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Credential = "credential" }), "keys: credential state credential @ u"},
 		{"other keys", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Credential = "quota_exhausted" }), ""},
 		{"health", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Health = "degraded" }), "health: health degraded @ u"},
-		{"over the limit", runbooks.Situation{Ratio: num(0.021), Limit: num(0.02)}, "ratio: fallback ratio over its limit @ "},
-		{"at the limit", runbooks.Situation{Ratio: num(0.02), Limit: num(0.02)}, ""},
-		{"no limit", runbooks.Situation{Ratio: num(1)}, ""},
-		{"ratio unknown", runbooks.Situation{Limit: num(0)}, ""},
+		{"over the limit", ratio(num(0.021), num(0.02)), "ratio: fallback ratio over its limit @ "},
+		{"at the limit", ratio(num(0.02), num(0.02)), ""},
+		{"no limit", ratio(num(1), nil), ""},
+		{"ratio unknown", ratio(nil, num(0)), ""},
+		{"a shared fault", ill(func(s *api.State) { s.SharedFault = &api.SharedFault{Reason: "path"} }), "shared: shared fault, path @ "},
+		{"of a dependency", ill(func(s *api.State) { s.SharedFault = &api.SharedFault{Reason: "vault"} }), "shared: shared fault, dependency vault @ "},
+		{"a dependency", ill(func(s *api.State) { s.Dependencies = []api.Dependency{{Name: "vault", Result: "failed"}} }), "shared: dependency failed @ vault"},
+		{"a dependency unknown", ill(func(s *api.State) {
+			s.Dependencies = []api.Dependency{{Name: "vault", Result: "unknown"}, {Name: "dns", Result: "ok"}}
+		}), ""},
+		{"a red signal", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Signals = []api.Signal{{Name: "certificate", Colour: api.Red}} }), "keys: signal certificate red @ u"},
+		{"another red signal", with(bucket("closed", "", ""), func(u *api.Upstream) {
+			u.Signals = []api.Signal{{Name: "error_rate", Colour: api.Red}, {Name: "certificate", Colour: api.Unknown}, {Name: "credential", Colour: api.Green}}
+		}), ""},
+		{"a probe of a retired model", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Probes = []api.Probe{{Result: "ok"}, {Result: "model_gone"}} }), "gone: a probe ended with model_gone @ u"},
+		{"probes of others", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Probes = []api.Probe{{Result: ""}, {Result: "ok"}, {Result: "server_error"}} }), ""},
+		{"attempts at a retired model", metrics(nil, nil, []string{"u", "v"}), "gone: class model_gone @ u v"},
+		{"a violation", metrics(nil, []string{"refund"}, nil), "forbidden: task fell back that may not @ refund"},
+		{"an alert", metrics([]string{"Other", "Two"}, nil, nil), "alarm: alert Two @ "},
+		{"another alert", metrics([]string{"Three"}, nil, nil), ""},
+		{"the store", ill(func(s *api.State) { s.Store.Error = "disk full" }), "gateway: store cannot be written @ "},
+		{"a share unsynced", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Unsynced = true }), "gateway: a share is UNSYNCED @ "},
+		{"a record unsynced", ill(func(s *api.State) { s.Incidents = []api.IncidentHead{{ID: "one", State: "open", Unsynced: true}} }), "gateway: an incident's record is UNSYNCED @ "},
+		{"a silent gateway", ill(func(s *api.State) { s.Gateways = []api.Peer{{Answers: true}, {}} }), "gateway: a gateway is silent @ "},
+		{"a late job", ill(func(s *api.State) { s.Jobs = []api.Job{{}, {Late: true}} }), "gateway: a job is late @ "},
+		{"the audit", ill(func(s *api.State) { s.Audit.Pending = 1 }), "gateway: audit cannot be written @ "},
+		{"lines lost long ago", ill(func(s *api.State) { s.Log.Dropped, s.Audit.Lost = 9, 9 }), ""},
+		{"the decision log", ill(func(s *api.State) { s.Log.Error = "no space" }), "gateway: decision log cannot be written @ "},
+		{"nobody was told", ill(func(s *api.State) { s.Notify = api.Notify{Configured: true, LastError: "503"} }), "gateway: people were not told @ "},
+		{"nobody is to be told", ill(func(s *api.State) { s.Notify.LastError = "503" }), ""},
+		{"a budget burns", budgets(14.4, api.StateValue), "burns: error budget first_output burns fast @ sonnet"},
+		{"a budget is spent", budgets(14.3, api.StateValue), ""},
+		{"a budget without requests", budgets(1e9, api.StateIdle), ""},
+		{"a bound rate", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Breakers[1].AdmittedRPS = 3 }), "bound: 429s bind its rate @ u:text"},
+		{"a rate that would be bound", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Breakers[1].AdmittedRPS, u.Breakers[1].Mode = 3, "shadow" }), ""},
+		{"an open incident", ill(func(s *api.State) { s.Incidents = []api.IncidentHead{{ID: "one", State: "open"}} }), ""},
+		{"one whose traffic is back", ill(func(s *api.State) {
+			s.Incidents = []api.IncidentHead{{ID: "one", State: "open"}, {ID: "two", State: "open", Milestones: api.Milestones{TrafficBack: at}}}
+		}), "closing: incident open, traffic back @ two"},
+		{"a closed one", ill(func(s *api.State) {
+			s.Incidents = []api.IncidentHead{{ID: "two", State: "closed", Milestones: api.Milestones{TrafficBack: at}}}
+		}), ""},
 		{
 			"the gravest first, then the order of the runbooks",
-			runbooks.Situation{
-				Upstreams: []api.Upstream{
-					with(bucket("open", "consecutive", "(server_error x5)"), func(u *api.Upstream) { u.Share, u.Credential, u.Health = 0, "credential", "degraded" }).Upstreams[0],
-					with(bucket("open", "consecutive", "(server_error x9)"), func(u *api.Upstream) { u.Name = "v" }).Upstreams[0],
-				},
-				Ratio: num(0.5), Limit: num(0.1),
-			},
+			func() runbooks.Situation {
+				s := one(bucket("open", "consecutive", "(server_error x5)"), bucket("open", "consecutive", "(server_error x9)"))
+				u := &s.State.Upstreams[0]
+				u.Share, u.Credential, u.Health = 0, "credential", "degraded"
+				s.State.Upstreams[1].Name = "v"
+				s.Ratio, s.State.Limit = num(0.5), &api.Limit{FallbackRatio: 0.1}
+				return s
+			}(),
 			"5xx: breaker reason consecutive, class server_error @ u:text v:text | keys: credential state credential @ u | health: health degraded @ u | ratio: fallback ratio over its limit @  | share: share below 100% @ u",
 		},
 	} {
@@ -124,7 +200,7 @@ func TestEmbeddedPropose(t *testing.T) {
 		{bucket("open", "consecutive", "5 failed in a row (connect x5)"), nil},
 	} {
 		var got []string
-		for _, m := range runbooks.Propose(rs, runbooks.Situation{Upstreams: []api.Upstream{tc.u}}) {
+		for _, m := range runbooks.Propose(rs, runbooks.Situation{State: &api.State{Upstreams: []api.Upstream{tc.u}}}) {
 			got = append(got, m.Runbook.ID)
 		}
 		got = slices.DeleteFunc(got, func(id string) bool { return id != "provider-5xx" && id != "manual-failback" })
@@ -134,7 +210,7 @@ func TestEmbeddedPropose(t *testing.T) {
 	}
 	lowered := bucket("open", "consecutive", "5 failed in a row (server_error x5)")
 	lowered.Share = 0
-	ms := runbooks.Propose(rs, runbooks.Situation{Upstreams: []api.Upstream{lowered}})
+	ms := runbooks.Propose(rs, runbooks.Situation{State: &api.State{Upstreams: []api.Upstream{lowered}}})
 	if len(ms) < 2 || ms[0].Runbook.ID != "provider-5xx" {
 		t.Errorf("a lowered upstream whose breaker is open: %+v", ms)
 	}

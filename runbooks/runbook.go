@@ -17,7 +17,9 @@ type Runbook struct {
 	Contact string
 	// Reviewed is the day on which somebody last read it against the program.
 	Reviewed time.Time
-	// When are the conditions of which any proposes it.
+	// Alerts are the names of the alerts that it is for.
+	Alerts []string
+	// When are the conditions of which any proposes it, that of its alerts last.
 	When []Condition
 	// Sections are all of Titles, in that order.
 	Sections []Section

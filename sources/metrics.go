@@ -79,6 +79,11 @@ type Overview struct {
 	// FailedBefore (0 to 1) and FirstOutputP95Before (seconds) are of one hour
 	// ago; their time is that of the question.
 	FailedBefore, FirstOutputP95Before Reading
+	// Alerts are the names of the alerts of this program's rules that fire,
+	// Violations the tasks that fell back although they may not in the last hour,
+	// Gone the upstreams that did not know a model within the window. Each sorted;
+	// empty also where nobody evaluates rules, or the question failed.
+	Alerts, Violations, Gone []string // text from outside
 	// Sampled is when the newest sample was taken, by Prometheus's clock; zero if
 	// there is none. Readings of now carry it.
 	Sampled time.Time

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -66,9 +65,13 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		outputs        = &question{about: output, promql: q.rate("", firstOutput+"_count", before)}
 		buckets        = &question{about: output, promql: q.rate("le", firstOutput+"_bucket", before)}
 		p95            = &question{about: output, promql: "histogram_quantile(0.95, " + q.rate("le", firstOutput+"_bucket", before) + ")"}
+		// Rules aggregate away the labels that a selector names.
+		alerts     = &question{about: "alerts that fire", promql: `max by (alertname) (ALERTS{alertname=~"Failback.+",alertstate="firing"})`}
+		violations = &question{about: "violations of policy", promql: "sum by (task_type) (increase(" + q.series(violationsTotal) + "[1h]))"}
+		gone       = &question{about: "models that are gone", promql: "sum by (provider) (increase(" + q.series(attemptsTotal, `class="model_gone"`) + "[" + q.windowText() + "]))"}
 	)
 	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, old,
-		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95}
+		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95, alerts, violations, gone}
 	p.ask(ctx, at, all)
 	v := &Overview{}
 	for _, a := range all {
@@ -121,8 +124,23 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 			}
 		}
 	}
+	v.Alerts = p.above(v, alerts, "alertname")
+	v.Violations = p.above(v, violations, "task_type")
+	v.Gone = p.above(v, gone, "provider")
 	v.young(f, p, old)
 	return v, nil
+}
+
+// above are the names whose number is above 0, sorted.
+func (p *prom) above(v *Overview, a *question, label string) (names []string) {
+	rows, _ := p.byLabel(v, a, label)
+	for name, n := range rows {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // young notes series of requests that have no sample as old as the window: what
@@ -143,7 +161,7 @@ func (v *Overview) young(f ratioFacts, p *prom, old *question) {
 
 // ask asks all at one moment, a few at a time.
 func (p *prom) ask(ctx context.Context, at time.Time, all []*question) {
-	var wg sync.WaitGroup
+	var wg workers
 	defer wg.Wait()
 	slots := make(chan struct{}, atOnce)
 	for _, a := range all {

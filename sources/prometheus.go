@@ -186,9 +186,11 @@ func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // The metrics that are asked for; see docs/metrics.md.
 const (
-	requestsTotal  = "ai_model_requests_total"
-	fallbacksTotal = "ai_fallback_triggered_total"
-	ownTotal       = "failback_upstream_own_requests_total"
-	verdictsTotal  = "failback_slo_requests_total"
-	firstOutput    = "ai_model_first_output_seconds"
+	requestsTotal   = "ai_model_requests_total"
+	fallbacksTotal  = "ai_fallback_triggered_total"
+	ownTotal        = "failback_upstream_own_requests_total"
+	verdictsTotal   = "failback_slo_requests_total"
+	violationsTotal = "failback_policy_violations_total"
+	attemptsTotal   = "ai_model_attempts_total"
+	firstOutput     = "ai_model_first_output_seconds"
 )

@@ -72,14 +72,14 @@ func (m *model) proposals() []runbooks.Match {
 	if s == nil {
 		return nil
 	}
-	situation := runbooks.Situation{Upstreams: s.Upstreams, Openings: openings(s, d.changes), Passthrough: s.Passthrough != nil}
+	situation := runbooks.Situation{State: s, Openings: openings(s, d.changes)}
 	if n, _ := d.ratio(now); asValue(n) {
 		situation.Ratio = &n.Value
 	} else if n := d.state.Number(s.Traffic.FallbackRatio, now); asValue(n) {
 		situation.Ratio = &n.Value
 	}
-	if s.Limit != nil {
-		situation.Limit = &s.Limit.FallbackRatio
+	if v := d.metrics.Value(); v != nil && d.metrics.Whole(now).State != sources.Unknown {
+		situation.Alerts, situation.Violations, situation.Gone = v.Alerts, v.Violations, v.Gone
 	}
 	return runbooks.Propose(m.runbookSet(), situation)
 }
