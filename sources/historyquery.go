@@ -93,7 +93,7 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 		fresh historyRates
 		heard [2]said
 		errs  [2]error
-		wg    sync.WaitGroup
+		wg    workers
 	)
 	for i, metric := range historyMetrics {
 		wg.Go(func() {

@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -27,7 +26,7 @@ func answerLogs(ctx context.Context, gen uint64, q LogQuery, ask func(context.Co
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out := Answer[LogAnswer]{Gen: gen, Clock: Clock{Sent: time.Now()}}
-	var wg sync.WaitGroup
+	var wg workers
 	var unparsed *LogAnswer
 	var unparsedErr error
 	if q.Unparsed != "" {

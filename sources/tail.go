@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -253,7 +252,7 @@ func (t *tail) live(ctx context.Context) (refused bool, err error) {
 	c.SetPongHandler(func(string) error { heard.Reset(tailSilence); return nil })
 	answer := c.PingHandler()
 	c.SetPingHandler(func(data string) error { heard.Reset(tailSilence); return answer(data) })
-	var wg sync.WaitGroup
+	wg := workers{failed: func() { cancel(nil) }}
 	defer wg.Wait()
 	defer cancel(nil)
 	wg.Go(func() {

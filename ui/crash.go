@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"failback/sources"
 	"failback/ui/text"
 )
 
@@ -24,8 +25,11 @@ type crash struct {
 }
 
 func newCrash(where string, v any) *crash {
-	what := safe(fmt.Sprint(v))
-	return &crash{where: where, what: what, stack: debug.Stack(), at: time.Now()}
+	c := &crash{where: where, what: safe(fmt.Sprint(v)), stack: debug.Stack(), at: time.Now()}
+	if w, ok := v.(*sources.WorkerPanic); ok { // it happened there, and was raised again here
+		c.stack = append(append(w.Stack, '\n'), c.stack...)
+	}
+	return c
 }
 
 // safe makes a panic's value fit to be shown and kept.
