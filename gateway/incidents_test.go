@@ -234,3 +234,26 @@ func TestOutcomesAreJoinedWithTheirRequests(t *testing.T) {
 		}
 	})
 }
+
+// A fallback ratio over its limit is an incident of its own where nothing is
+// degraded, and is over when the ratio is.
+func TestARatioOverItsLimitIsAnIncident(t *testing.T) {
+	models := "  m: {candidates: [{upstream: A, model: x, capabilities: [text]}, {upstream: B, model: x, weight: 10, capabilities: [text]}]}\n"
+	inWard(t, illness{brief: true, rate: 5, models: models, more: "limit: {fallback_ratio: 0.02}\n"}, func(w *ward) {
+		w.passes(3 * time.Minute)
+		if n := len(w.gw.OperatorState().Incidents); n != 0 {
+			t.Fatalf("%d incidents of a calm gateway", n)
+		}
+		w.up["A"].plays(w.sick(0.15, 500))
+		w.passes(5 * time.Minute)
+		in := w.incident()
+		if in.Cause != api.CauseRatio || len(in.Upstreams) != 0 || in.Milestones.FirstSwitch.IsZero() || !in.Milestones.Recovered.IsZero() {
+			t.Errorf("%+v", in.IncidentHead)
+		}
+		w.up["A"].plays(ok)
+		w.passes(6 * time.Minute)
+		if in = w.incident(); in.Milestones.Recovered.IsZero() || in.Milestones.TrafficBack.IsZero() || in.State != api.IncidentOpen {
+			t.Errorf("%+v", in.IncidentHead)
+		}
+	})
+}
