@@ -28,23 +28,52 @@ func crowded() (*model, api.State) {
 	return m, s
 }
 
+// benchScreens leads to each screen and each thing that can be open over one.
+var benchScreens = []struct {
+	name string
+	make func(m *model)
+}{
+	{"overview", func(*model) {}},
+	{"filtered", func(m *model) { keys(m, "/", "o", "p", "e", "n", "enter") }},
+	{"typing", func(m *model) { keys(m, "/", "o", "p", "e", "n") }},
+	{"detail", func(m *model) { keys(m, "enter") }},
+	{"failback", func(m *model) { keys(m, "b") }},
+	{"decisions", func(m *model) { keys(m, "d") }},
+	{"decisions-held", func(m *model) { keys(m, "d", "j", "j") }},
+	{"decisions-filtered", func(m *model) {
+		keys(m, "d")
+		m.lists[decisions].filter = "99"
+		for cmd := m.searchBeside(); cmd != nil; cmd = m.searchBeside() {
+			m.Update(cmd())
+		}
+	}},
+	{"decision", func(m *model) { keys(m, "d", "j", "enter") }},
+	{"logs", func(m *model) { keys(m, "l") }},
+	{"logs-answer", func(m *model) {
+		m.ask.logs = &fakeLoki{make: eventful}
+		keys(m, "l")
+		runKeys(m, "j", "j", "enter")
+	}},
+	{"runbook", func(m *model) { keys(m, "1", "j") }},
+	{"changes", func(m *model) { keys(m, "e") }},
+	{"incident", func(m *model) { keys(m, "i"); giveIncident(m, theIncident()) }},
+	{"map", func(m *model) { keys(m, "m") }},
+	{"queue", func(m *model) { keys(m, "w") }},
+	{"money", func(m *model) { keys(m, "$") }},
+	{"help", func(m *model) { keys(m, "?") }},
+	{"ownlog", func(m *model) { keys(m, "!") }},
+	{"dialog", func(m *model) { keys(m, "W", ">") }},
+	{"frozen", func(m *model) { keys(m, "f") }},
+}
+
 // BenchmarkUpdateView is what a console does each second, and with each key:
 // take an answer and draw. To reach: 4 ms with 200 upstreams and 100,000
-// decisions.
+// decisions, on each screen.
 func BenchmarkUpdateView(b *testing.B) {
-	for _, screen := range []string{"overview", "filtered", "decisions", "detail", "dialog"} {
-		b.Run(screen, func(b *testing.B) {
+	for _, screen := range benchScreens {
+		b.Run(screen.name, func(b *testing.B) {
 			m, s := crowded()
-			switch screen {
-			case "filtered":
-				keys(m, "/", "o", "p", "e", "n", "enter")
-			case "decisions":
-				m.enter(decisions)
-			case "detail":
-				keys(m, "enter")
-			case "dialog":
-				keys(m, "W", ">")
-			}
+			screen.make(m)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for b.Loop() {
@@ -95,4 +124,37 @@ func BenchmarkUpdateView(b *testing.B) {
 			}
 		}
 	})
+	// A filter over all that is held: each character, and the search beside it
+	// until the last decision is searched.
+	for _, whole := range []bool{false, true} {
+		name := "filter-key"
+		if whole {
+			name = "filter-searched"
+		}
+		b.Run(name, func(b *testing.B) {
+			m, _ := crowded()
+			keys(m, "d", "/")
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				k := press("9")
+				if n++; n%2 == 0 {
+					k = press("backspace")
+				}
+				m.Update(k)
+				_ = m.View()
+				if !whole {
+					continue
+				}
+				for cmd := m.searchBeside(); cmd != nil || m.search.running; cmd = m.searchBeside() {
+					if cmd == nil {
+						m.search.running = false
+						continue
+					}
+					m.Update(cmd())
+				}
+				_ = m.View()
+			}
+		})
+	}
 }

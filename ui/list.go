@@ -2,6 +2,7 @@ package ui
 
 import (
 	"strings"
+	"time"
 	"unicode"
 
 	"charm.land/bubbles/v2/key"
@@ -55,8 +56,17 @@ func (l *list) matches(n int, from any, line func(int) string) ([]int, bool) {
 	return l.matched, true
 }
 
+// upstreamRows are the upstreams that a filter let through, for as long as
+// nothing changes: within one Update and within one View.
+type upstreamRows struct {
+	of     *api.State
+	at     time.Time
+	filter string
+	us     []*api.Upstream
+}
+
 // upstreams returns the upstreams that the filter lets through, in the order
-// of the file, and how many there are.
+// of the file, and how many there are. Nobody changes what it returns.
 func (m *model) upstreams() (us []*api.Upstream, all int) {
 	d, now := m.d()
 	s := d.state.Value()
@@ -64,6 +74,9 @@ func (m *model) upstreams() (us []*api.Upstream, all int) {
 		return nil, 0
 	}
 	l := &m.lists[overview]
+	if r := &m.upstreamRows; r.of == s && r.at.Equal(now) && r.filter == l.filter {
+		return r.us, len(s.Upstreams)
+	}
 	us = make([]*api.Upstream, 0, len(s.Upstreams))
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
@@ -71,6 +84,7 @@ func (m *model) upstreams() (us []*api.Upstream, all int) {
 			us = append(us, u)
 		}
 	}
+	m.upstreamRows = upstreamRows{s, now, l.filter, us}
 	return us, len(s.Upstreams)
 }
 

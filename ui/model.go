@@ -39,9 +39,11 @@ type model struct {
 	// selected is the upstream under the cursor, by name: rows may move.
 	selected string
 	lists    [screens]list
-	scroll   int // of the screens that are text
-	typing   bool
-	filter   textinput.Model
+	// upstreamRows are forgotten with each Update and each View.
+	upstreamRows upstreamRows
+	scroll       int // of the screens that are text
+	typing       bool
+	filter       textinput.Model
 
 	words   words
 	search  search // of the decisions
@@ -104,6 +106,7 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.askAll(), m.tick()) }
 // Update takes one message. It does no I/O.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.now = time.Now()
+	m.upstreamRows = upstreamRows{}
 	return m, tea.Batch(m.update(msg), m.searchBeside(), m.moreLogs())
 }
 

@@ -29,6 +29,7 @@ func (m *model) View() tea.View {
 	if m.panicInView {
 		panic("test panic in View")
 	}
+	m.upstreamRows = upstreamRows{}
 	rows, cur := m.frame()
 	var b strings.Builder
 	b.Grow(len(rows) * (m.width + 32))
