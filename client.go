@@ -51,7 +51,7 @@ func (in *invocation) client(session string) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := api.Options{Session: session, UserAgent: "failback/" + programVersion()}
+	o := api.Options{Session: session, ReadOnly: in.readOnly, UserAgent: "failback/" + programVersion()}
 	if in.tokenFile != "" {
 		token, err := os.ReadFile(in.tokenFile)
 		if err != nil {

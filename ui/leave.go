@@ -37,8 +37,8 @@ func (l *leaving) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case "l":
 		return tea.Quit
 	case "s":
-		if m.tiny() {
-			return nil // the question cannot be read
+		if m.tiny() || m.o.ReadOnly {
+			return nil // the question cannot be read, or nothing may be changed from here
 		}
 		m.stop = true
 		return tea.Quit
@@ -54,12 +54,16 @@ func (l *leaving) box(m *model) (title string, body []row) {
 	if s := m.live.state.Value(); s != nil {
 		rate = m.number(m.live.state.Number(s.Traffic.RPS, m.now), rateFormat) + " req/s"
 	}
+	stop := row{{"s", accent}, {"  stop it: it drains, and clients get nothing from it then", bad}}
+	if m.o.ReadOnly {
+		stop = styled(dim, "s  is off: this console was started with --read-only")
+	}
 	return "Leave the console?", []row{
 		plain("This console started the gateway, which serves " + rate + " now."),
 		plain("It is another process and does not need the console."),
 		nil,
 		{{"l", accent}, {"  leave it serving; failback console comes back to it", normal}},
-		{{"s", accent}, {"  stop it: it drains, and clients get nothing from it then", bad}},
+		stop,
 		{{"esc", accent}, {"  stay          (enter and q do nothing)", normal}},
 	}
 }

@@ -88,8 +88,17 @@ var errNotPrivate = &api.Error{
 	Hint:    "set operator.tls, connect over loopback, or use the socket",
 }
 
-// identify says who makes r.
+// identify says who makes r, and as what.
 func (s *Server) identify(r *http.Request) (identity, *api.Error) {
+	id, refused := s.known(r)
+	if refused == nil && id.readOnlyWhy == "" && len(r.Header.Values(api.ReadOnlyHeader)) > 0 {
+		id.role, id.readOnlyWhy = api.RoleViewer, "it was started read-only"
+	}
+	return id, refused
+}
+
+// known says who makes r.
+func (s *Server) known(r *http.Request) (identity, *api.Error) {
 	c, _ := r.Context().Value(connKey{}).(conn)
 	if !c.private {
 		return nobody, errNotPrivate

@@ -35,6 +35,9 @@ type Options struct {
 	// Session is the random id of a console (NewSession); empty: the caller is
 	// not listed among the sessions.
 	Session string
+	// ReadOnly refuses every command before it is sent, and asks the gateway to
+	// refuse any that came all the same.
+	ReadOnly bool
 	// CAs signs the gateway's certificate; nil: the system's.
 	CAs *x509.CertPool
 	// UserAgent names the program; empty: "failback".
@@ -56,10 +59,11 @@ type Filter struct {
 // not a success is an *Error; a gateway that does not answer is an
 // *UnreachableError.
 type Client struct {
-	target string
-	base   url.URL
-	http   http.Client
-	header http.Header
+	target   string
+	base     url.URL
+	http     http.Client
+	header   http.Header
+	readOnly bool
 }
 
 // NewClient returns a client for target: unix:PATH, http://HOST:PORT or
@@ -107,6 +111,9 @@ func NewClient(target string, o Options) (*Client, error) {
 	}
 	if o.Session != "" {
 		c.header.Set(SessionHeader, o.Session)
+	}
+	if c.readOnly = o.ReadOnly; c.readOnly {
+		c.header.Set(ReadOnlyHeader, "true")
 	}
 	c.header.Set("User-Agent", o.UserAgent)
 	if o.UserAgent == "" {
@@ -352,6 +359,9 @@ func notAName(s string) error {
 
 // command posts cmd to prefix + name + suffix.
 func (c *Client) command(ctx context.Context, prefix, name, suffix string, cmd Command) (*Result, error) {
+	if c.readOnly {
+		return nil, &Error{Code: CodeForbidden, Message: "nothing was sent: this client was started read-only"}
+	}
 	path := prefix
 	if strings.HasSuffix(prefix, "/") {
 		if name == "" || name == "." || name == ".." {

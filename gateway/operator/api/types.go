@@ -806,3 +806,7 @@ const (
 
 // SessionHeader carries the random id of a console.
 const SessionHeader = "Failback-Session"
+
+// ReadOnlyHeader, with whatever value, makes its sender a viewer for this
+// request, whoever that is.
+const ReadOnlyHeader = "Failback-Read-Only"
