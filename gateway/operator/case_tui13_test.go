@@ -13,7 +13,7 @@ import (
 // forgotten: the table of routes is gone through.
 func TestTUI13EveryCommandIsRefused(t *testing.T) {
 	ts := start(t, nil)
-	names := strings.NewReplacer("{name}", "a", "{id}", "20261130-034840", "{bucket}", "a:text")
+	names := strings.NewReplacer("{upstream}", "a", "{name}", "a", "{id}", "20261130-034840", "{bucket}", "a:text")
 	commands := 0
 	for _, rt := range table() {
 		if rt.method == http.MethodGet || !strings.HasPrefix(rt.path, apiPrefix) { // the others ask for numbers
