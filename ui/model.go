@@ -39,8 +39,9 @@ type model struct {
 	// selected is the upstream under the cursor, by name: rows may move.
 	selected string
 	lists    [screens]list
-	// upstreamRows are forgotten with each Update and each View.
+	// What both are is forgotten with each Update and each View.
 	upstreamRows upstreamRows
+	proposed     proposed
 	scroll       int // of the screens that are text
 	typing       bool
 	filter       textinput.Model
@@ -106,7 +107,7 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.askAll(), m.tick()) }
 // Update takes one message. It does no I/O.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.now = time.Now()
-	m.upstreamRows = upstreamRows{}
+	m.upstreamRows, m.proposed = upstreamRows{}, proposed{}
 	return m, tea.Batch(m.update(msg), m.searchBeside(), m.moreLogs())
 }
 

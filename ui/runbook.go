@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +20,11 @@ import (
 type runbookScreen struct {
 	all    []runbooks.Runbook
 	loaded bool
-	err    error
+	errs   []error // of those that were left out
 
 	open *runbooks.Runbook // nil: none was opened yet
 	why  string            // why it was proposed when it was opened; empty: it was not
+	list runbookList
 
 	order    []*runbooks.Runbook // by their keys, 1 first
 	kept     []*runbooks.Runbook // those that are proposed and keep their keys
@@ -38,17 +40,70 @@ type reading struct {
 	kept   map[int]bool      // those that an incident has
 }
 
-// runbookSet returns the runbooks there are.
+// runbookSet returns the runbooks there are: the program's own, and those of
+// the directory that was named.
 func (m *model) runbookSet() []runbooks.Runbook {
 	rb := &m.runbook
 	if !rb.loaded {
 		rb.loaded = true
-		rb.all, rb.err = runbooks.Embedded()
-		if rb.err != nil {
-			m.log.add(m.now, "runbooks: %v", rb.err)
+		own, err := runbooks.Embedded()
+		if err != nil {
+			rb.errs = append(rb.errs, err)
+		}
+		rb.errs = append(rb.errs, m.o.Runbooks.Errors...)
+		var extra []runbooks.Runbook
+		for _, r := range m.o.Runbooks.Runbooks {
+			if errs := checkRunbook(&r); len(errs) > 0 {
+				rb.errs = append(rb.errs, errs...)
+			} else {
+				extra = append(extra, r)
+			}
+		}
+		rb.all = runbooks.Merge(own, extra)
+		for _, err := range rb.errs {
+			m.log.add(m.now, "runbook left out: %v", err)
 		}
 	}
 	return rb.all
+}
+
+// checkRunbook says what of r this console has not: queries and keys.
+func checkRunbook(r *runbooks.Runbook) (errs []error) {
+	var names []string
+	for _, c := range sources.CannedQueries(nil, "") {
+		names = append(names, c.Name)
+	}
+	if err := runbooks.CheckQueries([]runbooks.Runbook{*r}, names); err != nil {
+		errs = append(errs, err)
+	}
+	for _, ref := range r.Keys() {
+		if why := noKey(ref); why != "" {
+			errs = append(errs, fmt.Errorf("%s:%d: %s; ? lists the keys", r.File, ref.Line, why))
+		}
+	}
+	return errs
+}
+
+// noKey says why a key that a runbook names is none, empty if it is one.
+func noKey(ref runbooks.KeyRef) string {
+	if ref.Screen == "dialog" {
+		if !slices.ContainsFunc(dialogTable, func(k Key) bool { return slices.Contains(strings.Fields(k.Keys), ref.Key) }) {
+			return "the dialog has no key " + ref.Key
+		}
+		return ""
+	}
+	on := runbook
+	if ref.Screen != "" {
+		for on = 0; on < screens && on.String() != ref.Screen; on++ {
+		}
+		if on == screens {
+			return "there is no screen " + ref.Screen
+		}
+	}
+	if !slices.ContainsFunc(table, func(b binding) bool { return b.on.has(on) && slices.Contains(b.Keys(), ref.Key) }) {
+		return ref.Key + " does nothing on " + on.String()
+	}
+	return ""
 }
 
 // reading is that of the open runbook.
@@ -65,12 +120,30 @@ func (m *model) reading() *reading {
 	return r
 }
 
-// proposals are the runbooks that fit what is shown.
+// proposed are the runbooks that fit what is shown, for as long as that is the
+// same: within one Update and within one View.
+type proposed struct {
+	state    *api.State
+	numbers  *sources.Overview
+	newest   *api.Event // change
+	at       time.Time
+	runbooks []runbooks.Match
+}
+
+// proposals are the runbooks that fit what is shown. Nobody changes what it
+// returns.
 func (m *model) proposals() []runbooks.Match {
 	d, now := m.d()
 	s := d.state.Value()
 	if s == nil {
 		return nil
+	}
+	p := proposed{state: s, numbers: d.metrics.Value(), at: now}
+	if len(d.changes) > 0 {
+		p.newest = &d.changes[0]
+	}
+	if q := &m.proposed; q.state == p.state && q.numbers == p.numbers && q.newest == p.newest && q.at.Equal(p.at) {
+		return q.runbooks
 	}
 	situation := runbooks.Situation{State: s, Openings: openings(s, d.changes)}
 	if n, _ := d.ratio(now); asValue(n) {
@@ -81,7 +154,9 @@ func (m *model) proposals() []runbooks.Match {
 	if v := d.metrics.Value(); v != nil && d.metrics.Whole(now).State != sources.Unknown {
 		situation.Alerts, situation.Violations, situation.Gone = v.Alerts, v.Violations, v.Gone
 	}
-	return runbooks.Propose(m.runbookSet(), situation)
+	p.runbooks = runbooks.Propose(m.runbookSet(), situation)
+	m.proposed = p
+	return p.runbooks
 }
 
 // openings are those of the buckets that are not closed since each last was,
@@ -167,7 +242,10 @@ const allDigits = "1-9"
 func runbookKeys() []binding {
 	here := at(runbook)
 	return []binding{
-		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, allDigits, "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().does(act((*model).openRunbook)),
+		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, allDigits, "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().above(func(m *model) bool { return m.onFirst() && len(m.proposals()) > 0 }).does(act((*model).openRunbook)),
+		bind([]string{"0"}, "0", "all", "list all runbooks, the proposed ones first; enter opens one").line(19).unless((*model).noList).hidden().does(act((*model).listRunbooks)),
+		bind([]string{"enter"}, "enter", "open", "open the runbook under the cursor of the list").at(here).line(4).unless((*model).noListed).hidden().does(act((*model).openListed)),
+		bind([]string{"/"}, "/", "filter", "filter the list of runbooks; esc clears").at(here).line(7).unless((*model).notListing).hidden().does(act((*model).startFilter)),
 		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; an open incident keeps it while writing is armed, nothing else is done by it").at(here).line(4).unless((*model).noTick).does((*model).tickStep),
 		bind([]string{"l"}, "l", "logs", "the step's query over the decision log, or the log screen").at(here).line(5).does((*model).stepQuery),
 		bind([]string{"T"}, "T", "copy ticks", "copy all steps with their ticks and the times of these").at(here).line(6).unless((*model).noOpenRunbook).does(func(m *model) tea.Cmd { return m.copy("runbook", m.tickedText()) }),
@@ -190,14 +268,26 @@ func (m *model) openRunbook() {
 		m.say(dim, "there is no runbook "+m.pressed+": the last one is "+strconv.Itoa(len(rs)))
 		return
 	}
+	m.showRunbook(rs[n-1])
+	m.runbook.list.from = false
+}
+
+// showRunbook opens r on the runbook screen.
+func (m *model) showRunbook(r *runbooks.Runbook) {
 	rb := &m.runbook
-	rb.open, rb.why = rs[n-1], ""
+	rb.open, rb.why, rb.list.shown = r, "", false
+	m.lists[runbook].filter = ""
 	for _, p := range m.proposals() {
 		if p.Runbook == rb.open {
 			rb.why = p.Why
 		}
 	}
-	// One runbook is open: esc leads to where one came from, not to another.
+	m.toRunbooks()
+}
+
+// toRunbooks goes to the runbook screen, which is open once: esc leads to where
+// one came from, not to another runbook.
+func (m *model) toRunbooks() {
 	kept := m.stack[:0:0]
 	for _, s := range m.stack {
 		if s != runbook {
@@ -211,7 +301,7 @@ func (m *model) openRunbook() {
 }
 
 func (m *model) noOpenRunbook() string {
-	if m.runbook.open == nil {
+	if m.runbook.open == nil || m.listing() {
 		return "no runbook is open"
 	}
 	return ""
@@ -219,7 +309,7 @@ func (m *model) noOpenRunbook() string {
 
 // runbookStep is the step under the cursor; nil if there is none.
 func (m *model) runbookStep() *runbooks.Block {
-	if m.runbook.open == nil {
+	if m.noOpenRunbook() != "" {
 		return nil
 	}
 	stops := stopsOf(m.runbook.open)
@@ -232,8 +322,8 @@ func (m *model) runbookStep() *runbooks.Block {
 
 func (m *model) noTick() string {
 	switch {
-	case m.runbook.open == nil:
-		return "no runbook is open"
+	case m.noOpenRunbook() != "":
+		return m.noOpenRunbook()
 	case m.runbookStep() == nil:
 		return "there is no step under the cursor: j goes to the next one"
 	}
@@ -241,7 +331,7 @@ func (m *model) noTick() string {
 }
 
 func (m *model) noTicks() string {
-	if m.runbook.open == nil || len(m.reading().ticks) == 0 {
+	if m.noOpenRunbook() != "" || len(m.reading().ticks) == 0 {
 		return "no step is ticked"
 	}
 	return ""
@@ -279,7 +369,8 @@ func queryTitle(name string) string {
 // moveRunbook moves the cursor by n stops. A stop that does not fit into the
 // window is read to its end before the next one.
 func (m *model) moveRunbook(n int) {
-	if m.runbook.open == nil {
+	if m.listing() {
+		m.runbook.list.move(len(m.listed()), n)
 		return
 	}
 	r := m.reading()
@@ -412,8 +503,8 @@ func (m *model) ticked() string {
 
 // runbookRowText is what is under the cursor, as text.
 func (m *model) runbookRowText() string {
-	if m.runbook.open == nil {
-		return ""
+	if m.listing() {
+		return m.listedText()
 	}
 	if b := m.runbookStep(); b != nil {
 		return m.stepText(b)

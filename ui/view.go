@@ -29,7 +29,7 @@ func (m *model) View() tea.View {
 	if m.panicInView {
 		panic("test panic in View")
 	}
-	m.upstreamRows = upstreamRows{}
+	m.upstreamRows, m.proposed = upstreamRows{}, proposed{}
 	rows, cur := m.frame()
 	var b strings.Builder
 	b.Grow(len(rows) * (m.width + 32))
