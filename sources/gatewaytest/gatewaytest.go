@@ -20,7 +20,8 @@ import (
 	"failback/gateway/operator/api"
 )
 
-// Command is a POST as it arrived.
+// Command is a request that would change something, as it arrived: any that is
+// no GET.
 type Command struct {
 	Path string
 	Body api.Command
@@ -36,6 +37,7 @@ type Gateway struct {
 	state     api.State
 	events    []api.Event
 	decisions []api.Decision
+	incidents []api.Incident
 	commands  []Command
 	refuse    *api.Error
 	hang      chan struct{} // closed to let hanging requests go; nil: none hang
@@ -121,6 +123,14 @@ func (g *Gateway) Decide(ds ...api.Decision) {
 	g.decisions = ds
 }
 
+// Record sets the incidents, newest first. Nothing that is told to them changes
+// them.
+func (g *Gateway) Record(is ...api.Incident) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.incidents = is
+}
+
 // Refuse makes every command fail with e; nil ends that.
 func (g *Gateway) Refuse(e *api.Error) {
 	g.mu.Lock()
@@ -189,12 +199,39 @@ func (g *Gateway) routes() http.Handler {
 		}
 		write(w, http.StatusOK, v)
 	})
-	m.HandleFunc("POST /operator/v1/upstreams/{name}/share", g.command(g.share))
-	m.HandleFunc("POST /operator/v1/upstreams/{name}/state", g.command(g.setState))
-	m.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	m.HandleFunc("GET /operator/v1/incidents", func(w http.ResponseWriter, r *http.Request) {
+		g.wait(r)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.commands = append(g.commands, Command{Path: r.URL.Path})
+		v := api.Incidents{Incidents: []api.IncidentHead{}, At: time.Now()}
+		for i := range g.incidents {
+			v.Incidents = append(v.Incidents, g.incidents[i].IncidentHead)
+		}
+		write(w, http.StatusOK, v)
+	})
+	m.HandleFunc("GET /operator/v1/incidents/{id}", func(w http.ResponseWriter, r *http.Request) {
+		g.wait(r)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for i := range g.incidents {
+			if v := g.incidents[i]; v.ID == r.PathValue("id") {
+				v.At = time.Now()
+				write(w, http.StatusOK, v)
+				return
+			}
+		}
+		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "there is no such incident"})
+	})
+	m.HandleFunc("POST /operator/v1/upstreams/{name}/share", g.command(g.share))
+	m.HandleFunc("POST /operator/v1/upstreams/{name}/state", g.command(g.setState))
+	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if r.Method != http.MethodGet {
+			c := Command{Path: r.URL.Path}
+			_ = json.NewDecoder(r.Body).Decode(&c.Body) // whatever it is, it arrived
+			g.commands = append(g.commands, c)
+		}
 		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "not here"})
 	})
 	return m
