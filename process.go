@@ -16,6 +16,7 @@ import (
 	"failback/gateway"
 	"failback/gateway/config"
 	"failback/gateway/demo"
+	"failback/gateway/incident"
 	"failback/gateway/operator/api"
 	"failback/launch"
 	"failback/sources"
@@ -156,7 +157,7 @@ func (in *invocation) console(target, dir string, stop func(context.Context) err
 	return ui.Run(in.ctx, ui.Options{
 		TokenFile: in.tokenFile,
 		Client:    client, Connect: connect, ReadOnly: in.readOnly, ASCII: in.ascii, Started: stop != nil, Stop: stop, Demo: isDemo,
-		DataDir: dir, Version: programVersion(),
+		DataDir: dir, Version: programVersion(), Report: incident.Report,
 	})
 }
 

@@ -58,7 +58,25 @@ func (m *model) rowText() string {
 	case logs:
 		return m.logRowText()
 	}
-	return joinRows(m.body())
+	return m.bodyText()
+}
+
+// bodyText is the whole text of a screen under its title, wide enough for a
+// channel; of an incident, its report.
+func (m *model) bodyText() string {
+	if v := m.shownIncident(); m.screen == incidents && v != nil && m.o.Report != nil {
+		return m.o.Report(*v)
+	}
+	was := m.width
+	defer func() { m.width = was }()
+	m.width = max(was, wide)
+	f := m.sieve()
+	rows := m.body(m.width, &f)
+	head := []row{m.title()}
+	if word := m.filterWord(f.filter, f.shown, f.all); word != "" {
+		head = append(head, plain(" "+word))
+	}
+	return joinRows(append(head, rows...))
 }
 
 // screenText is the screen as it is drawn, without styles, under the time it

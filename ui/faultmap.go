@@ -17,7 +17,7 @@ func (m *model) mapTitle() row {
 
 // mapBody is a table of upstreams and fault domains, what of it is shared by the
 // candidates of a model, the declared dependencies, and the last drill.
-func (m *model) mapBody(w int) []row {
+func (m *model) mapBody(w int, f *sieve) []row {
 	if rows, yes := m.unanswered(); yes {
 		return rows
 	}
@@ -26,8 +26,13 @@ func (m *model) mapBody(w int) []row {
 	out := m.th.outside
 	rows := m.stale(w)
 	g := [][]span{append(heads("UPSTREAM"), heads(upper(domainKinds)...)...)}
+	var us []*api.Upstream
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
+		if !f.pass(domainsText(u)) {
+			continue
+		}
+		us = append(us, u)
 		cells := []span{{cutMiddle(out(u.Name), 24, m.gl.cut), normal}}
 		for _, kind := range domainKinds {
 			cells = append(cells, domainCell(s, u, kind, out))
@@ -37,20 +42,24 @@ func (m *model) mapBody(w int) []row {
 	if table := grid(g); fits(table, w) {
 		rows = append(rows, table...)
 	} else {
-		rows = append(rows, m.mapLists(s, w)...)
+		rows = append(rows, m.mapLists(s, us, w)...)
 	}
 	rows = append(rows, indented(3, "* one fault takes several candidates of a model   + the same, accepted   ? not declared: unknown", w, dim)...)
 	rows = append(rows, nil, styled(accent, " SHARED"))
-	shared := sharedRows(s, w, out)
+	shared := sharedRows(s, w, out, f)
 	if len(shared) == 0 {
-		shared = []row{styled(dim, "   nothing that is declared; a kind that is not declared is unknown, not safe")}
+		shared = []row{f.without("nothing that is declared; a kind that is not declared is unknown, not safe")}
 	}
 	rows = append(append(rows, shared...), nil, styled(accent, " DEPENDENCIES"))
 	if len(s.Dependencies) == 0 {
 		rows = append(rows, styled(dim, "   none is declared: shared_dependencies in the configuration has them checked"))
 	}
+	n := f.shown
 	for i := range s.Dependencies {
 		dep := &s.Dependencies[i]
+		if !f.pass(dep.Name, dep.Domain, dep.Result, dep.Detail, strings.Join(dep.Upstreams, " ")) {
+			continue
+		}
 		st := map[string]style{"ok": good, "failed": bad}[dep.Result]
 		if dep.Result == "unknown" {
 			st = warn
@@ -68,7 +77,21 @@ func (m *model) mapBody(w int) []row {
 		line += "; named by " + list2(dep.Upstreams, "no upstream", out)
 		rows = append(rows, entryBeside(26, "  "+cutRight(out(dep.Name)+" ("+out(dep.Domain)+")", 23, m.gl.cut), line, w, st)...)
 	}
+	if f.shown == n && len(s.Dependencies) > 0 {
+		rows = append(rows, f.without(""))
+	}
 	return append(rows, nil, styled(accent, " LAST DRILL"), styled(dim, "   none on record: a drill that was run against this configuration fills this"))
+}
+
+// domainsText is what a filter looks at of an upstream.
+func domainsText(u *api.Upstream) string {
+	says := []string{u.Name}
+	for _, kind := range domainKinds {
+		if v := u.FaultDomains[kind]; v != "" {
+			says = append(says, kind+"/"+v, v)
+		}
+	}
+	return strings.Join(says, " ")
 }
 
 func upper(ss []string) []string {
@@ -111,10 +134,9 @@ func domainCell(s *api.State, u *api.Upstream, kind string, out func(string) str
 }
 
 // mapLists is the table for a window that is too narrow for it.
-func (m *model) mapLists(s *api.State, w int) []row {
+func (m *model) mapLists(s *api.State, us []*api.Upstream, w int) []row {
 	var rows []row
-	for i := range s.Upstreams {
-		u := &s.Upstreams[i]
+	for _, u := range us {
 		rows = append(rows, plain(" "+cutMiddle(m.th.outside(u.Name), w-1, m.gl.cut)))
 		for _, kind := range domainKinds {
 			c := domainCell(s, u, kind, m.th.outside)
@@ -136,13 +158,16 @@ func (m *model) mapLists(s *api.State, w int) []row {
 }
 
 // sharedRows says per model what several of its candidates depend on.
-func sharedRows(s *api.State, w int, out func(string) string) []row {
+func sharedRows(s *api.State, w int, out func(string) string, f *sieve) []row {
 	var rows []row
 	for i := range s.Models {
 		m := &s.Models[i]
 		for _, d := range m.Domains {
 			for _, g := range d.Groups {
 				if len(g.Upstreams) < 2 {
+					continue
+				}
+				if !f.pass(m.Name, d.Kind, g.Value, strings.Join(g.Upstreams, " "), d.Accepted) {
 					continue
 				}
 				what, st := out(d.Kind), warn

@@ -32,7 +32,7 @@ func (m *model) incidentTitle() row {
 
 // incidentBody is the record of an incident: what it is, how far it is, whom it
 // hurt, what closing asks, and what happened, the newest first.
-func (m *model) incidentBody(w int) []row {
+func (m *model) incidentBody(w int, f *sieve) []row {
 	d, now := m.d()
 	out := m.th.outside
 	v := d.incident.Value()
@@ -68,7 +68,9 @@ func (m *model) incidentBody(w int) []row {
 	}
 	rows = append(rows, nil, title)
 	for i := len(v.Timeline) - 1; i >= 0; i-- {
-		rows = append(rows, m.timelineRows(&v.Timeline[i], clock, w)...)
+		if e := &v.Timeline[i]; f.pass(e.By, e.Kind, e.Text) {
+			rows = append(rows, m.timelineRows(e, clock, w)...)
+		}
 	}
 	return rows
 }

@@ -62,6 +62,9 @@ type binding struct {
 	// hide leaves it out of the help line while it is off: dimmed, it would only
 	// take the place of one that works.
 	hide bool
+	// named reports whether the screen names the key above the help line, where it
+	// then gives way to those that are named nowhere else; nil: it never does.
+	named func(*model) bool
 	// off says why the key does nothing now, empty if it works; nil: it always does.
 	off func(*model) string
 	do  func(*model) tea.Cmd
@@ -75,6 +78,7 @@ func (b binding) at(o on) binding                      { b.on = o; return b }
 func (b binding) line(rank int) binding                { b.rank = rank; return b }
 func (b binding) unless(f func(*model) string) binding { b.off = f; return b }
 func (b binding) hidden() binding                      { b.hide = true; return b }
+func (b binding) above(f func(*model) bool) binding    { b.named = f; return b }
 func (b binding) does(f func(*model) tea.Cmd) binding  { b.do = f; return b }
 func act(f func(*model)) func(*model) tea.Cmd {
 	return func(m *model) tea.Cmd { f(m); return nil }
@@ -117,9 +121,9 @@ func rowKeys() []binding {
 func screenKeys() []binding {
 	return []binding{
 		bind([]string{"o"}, "o", "overview", "the first screen").line(13).unless((*model).onOverview).hidden().does(act((*model).home)),
-		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(10).unless(func(m *model) string { return m.already(changes) }).hidden().does(act(func(m *model) { m.enter(changes) })),
+		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(10).unless(func(m *model) string { return m.already(changes) }).hidden().above((*model).onFirst).does(act(func(m *model) { m.enter(changes) })),
 		bind([]string{"d"}, "d", "decisions", "route decisions, each with its candidates and attempts").line(11).unless(func(m *model) string { return m.already(decisions) }).hidden().does(func(m *model) tea.Cmd { m.enter(decisions); return m.askDecisions() }),
-		bind([]string{"/"}, "/", "filter", "filter the list; esc clears").at(lists).line(12).does(act((*model).startFilter)),
+		bind([]string{"/"}, "/", "filter", "filter the table: what has the text in its row stays; esc clears").at(lists | sifted).line(12).does(act((*model).startFilter)),
 		bind([]string{"c"}, "c", "copy", "copy the row, to the clipboard (OSC 52) and to a file").line(14).unless((*model).noCopy).does(func(m *model) tea.Cmd { return m.copy("row", m.rowText()) }),
 		bind([]string{"C"}, "C", "", "copy the whole screen as plain text").does(func(m *model) tea.Cmd { return m.copy("screen", m.screenText()) }),
 		bind([]string{"f"}, "f", "freeze", "freeze the view, or let it go on").line(15).does(act((*model).freeze)),
@@ -248,6 +252,9 @@ func (m *model) helpLine(w int) row {
 			}
 			// It makes room for every key that works.
 			k, s, rank = dim, dim, rank+far
+		}
+		if b.named != nil && b.named(m) {
+			rank += len(table)
 		}
 		h := b.Help()
 		if h.Key == allDigits && m.digits() != "" {

@@ -247,7 +247,7 @@ func (m *model) filtered() {
 	if f == l.filter {
 		return
 	}
-	l.filter, l.cursor, l.held = f, 0, nil
+	l.filter, l.cursor, l.held, m.scroll = f, 0, nil, 0
 }
 
 // newField returns a field for one line of text. It is drawn by the console

@@ -14,8 +14,8 @@ import (
 func (m *model) logsWindow(w, room int) []row {
 	list := &m.lists[logs]
 	word := ""
-	if s := m.logs.shown; s != nil && list.filter != "" {
-		word = text.Count(uint64(len(m.logRows()))) + " of " + text.Count(uint64(len(s.rows))) + ", filter: " + m.th.outside(list.filter)
+	if s := m.logs.shown; s != nil {
+		word = m.filterWord(list.filter, len(m.logRows()), len(s.rows))
 	}
 	rows := []row{m.rule(w, word)}
 	if m.logs.reading && m.logs.asked != nil {
@@ -58,7 +58,7 @@ func (m *model) pickingRows(w, room int) []row {
 	about := m.aboutQuery(&q, w)
 	if l.asked == nil {
 		about = append([]row{first(w,
-			styled(dim, " nothing asked yet: enter runs the query, i types your own; neither changes traffic"),
+			styled(dim, " nothing asked yet: enter runs the query, a types your own; neither changes traffic"),
 			styled(dim, " nothing asked yet: enter runs the query"),
 			styled(dim, " nothing asked yet: enter runs it"),
 		)}, about...)
@@ -87,7 +87,7 @@ func (m *model) aboutQuery(q *logQuestion, w int) []row {
 		}
 	}
 	if q.q.Query == "" {
-		add("query", "none yet: i types one", dim)
+		add("query", "none yet: a types one", dim)
 		return rows
 	}
 	add("query", m.th.outside(q.q.Query), normal)

@@ -15,7 +15,7 @@ func (m *model) moneyTitle() row {
 
 // moneyBody is the error budget of each objective with what it was spent on, and
 // what is known of costs.
-func (m *model) moneyBody(w int) []row {
+func (m *model) moneyBody(w int, f *sieve) []row {
 	if rows, yes := m.unanswered(); yes {
 		return rows
 	}
@@ -25,10 +25,16 @@ func (m *model) moneyBody(w int) []row {
 	n := len(rows)
 	for i := range s.Models {
 		for j := range s.Models[i].Budgets {
-			rows = append(rows, m.budgetRows(&s.Models[i], &s.Models[i].Budgets[j], w)...)
+			if b := &s.Models[i].Budgets[j]; f.pass(s.Models[i].Name, b.Objective, text.Burning(b)) {
+				rows = append(rows, m.budgetRows(&s.Models[i], b, w)...)
+			}
 		}
 	}
-	if len(rows) == n {
+	switch {
+	case len(rows) > n:
+	case f.all > 0:
+		rows = append(rows, f.without(""))
+	default:
 		rows = append(rows, indented(3, "no model has an objective: models.NAME.slo in the configuration gives it one, and this says how much of it is spent, by whom and for what", w, dim)...)
 	}
 	rows = append(rows, nil, styled(accent, " SPEND AND RESERVATIONS"))
@@ -57,7 +63,7 @@ func (m *model) budgetRows(model *api.Model, b *api.Budget, w int) []row {
 	window := text.Age(time.Duration(b.WindowSeconds * float64(time.Second)))
 	covered := text.Age(time.Duration(b.CoveredSeconds * float64(time.Second)))
 	head := row{{" " + out(model.Name), strong}, {"  " + out(b.Objective) + " " + target + " over " + window + "  ", normal}}
-	head = head.add(normal, "spent ").join(row{m.num(spent, text.Percent, st)})
+	head = head.add(normal, "spent ").join(row{m.num(spent, text.Spent, st)})
 	rows := []row{head}
 	add := func(label string, r row) {
 		rows = append(rows, append(row{{"   " + left(label, 14, ""), dim}}, r...))
@@ -68,7 +74,7 @@ func (m *model) budgetRows(model *api.Model, b *api.Budget, w int) []row {
 		if v.Value > 1 {
 			st = warn
 		}
-		return m.num(v, func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) + "x" }, st)
+		return m.num(v, text.Burn, st)
 	}
 	add("burns", row{burn(b.BurnFast), {" in the last hour, ", normal}, burn(b.BurnSlow), {" in the last 6h", normal}})
 	add("requests", plain(text.Count(b.Good)+" good, "+text.Count(b.Bad)+" bad, in "+covered+" that were served"))

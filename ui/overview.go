@@ -101,11 +101,7 @@ func (m *model) overview(w, room int) []row {
 		room++
 	}
 	if p.ruleTable {
-		word := ""
-		if l.filter != "" {
-			word = strconv.Itoa(len(us)) + " of " + strconv.Itoa(all) + ", filter: " + m.th.outside(l.filter)
-		}
-		rows = append(rows, m.rule(w, word))
+		rows = append(rows, m.rule(w, m.filterWord(l.filter, len(us), all)))
 	}
 	rows = append(rows, m.table(d, now, us, all, w, p.upstreams)...)
 	if p.ruleWay {

@@ -74,7 +74,7 @@ func TestRunbookDigits(t *testing.T) {
 			t.Error(s)
 		}
 		var found bool
-		for _, r := range m.helpBody(100) {
+		for _, r := range m.helpBody(100, &sieve{}) {
 			found = found || strings.HasPrefix(strings.Join(strings.Fields(r.text()), " "), "1-2 open the runbook")
 		}
 		if !found {

@@ -7,7 +7,7 @@ func (m *model) queueTitle() row {
 }
 
 // queueBody says that nothing waits, and which tasks ask for it.
-func (m *model) queueBody(w int) []row {
+func (m *model) queueBody(w int, f *sieve) []row {
 	if rows, yes := m.unanswered(); yes {
 		return rows
 	}
@@ -26,10 +26,13 @@ func (m *model) queueBody(w int) []row {
 		if sees == "" {
 			sees = "not said"
 		}
+		if !f.pass(t.Name, t.OnUnavailable, sees) {
+			continue
+		}
 		g = append(g, []span{{m.th.outside(t.Name), normal}, {m.th.outside(t.OnUnavailable), normal}, m.num(d.state.Number(t.RPS, now), text.Rate, normal), {sees, dim}})
 	}
 	if len(g) == 1 {
-		return append(rows, styled(dim, "   none: on_unavailable is queue or human for no task"))
+		return append(rows, f.without("none: on_unavailable is queue or human for no task"))
 	}
 	return append(rows, grid(g)...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"failback/gateway/operator/api"
+	"failback/runbooks"
 	"failback/sources"
 )
 
@@ -47,6 +48,11 @@ type Options struct {
 	// DataDir takes the console's log, copies and crash files; empty: a
 	// directory of the user's own.
 	DataDir string
+	// Report writes an incident as a document, to be copied; nil: what the screen
+	// shows is copied. It does no I/O.
+	Report func(api.Incident) string
+	// Runbooks extend the program's own, or take the place of those with their ids.
+	Runbooks runbooks.Extra
 	// Version is that of the program, for the log and crash files.
 	Version string
 

@@ -24,7 +24,11 @@ func (m *model) bodyWindow(w, room int) []row {
 	case runbook:
 		return m.runbookWindow(w, room)
 	}
-	rows := m.body()
+	f := m.sieve()
+	rows := m.body(m.textWidth(), &f)
+	if f.filter != "" && f.shown == 0 && f.all > 0 {
+		rows = append([]row{styled(warn, " none of "+text.Count(uint64(f.all))+" matches the filter; esc clears it")}, rows...)
+	}
 	title := m.title()
 	n := max(room-2, 0)
 	m.scroll = clamp(m.scroll, 0, max(len(rows)-n, 0))
@@ -33,7 +37,7 @@ func (m *model) bodyWindow(w, room int) []row {
 	if len(rows) > n {
 		where = plain("lines " + strconv.Itoa(m.scroll+1) + "-" + strconv.Itoa(end) + " of " + strconv.Itoa(len(rows)) + " ")
 	}
-	return append([]row{m.rule(w, ""), title.apart(where, w, true, m.gl.cut)}, rows[m.scroll:end]...)
+	return append([]row{m.rule(w, m.filterWord(f.filter, f.shown, f.all)), title.apart(where, w, true, m.gl.cut)}, rows[m.scroll:end]...)
 }
 
 func (m *model) title() row {
@@ -69,9 +73,12 @@ func (m *model) title() row {
 	return nil
 }
 
-// body is the whole text of a screen that is text.
-func (m *model) body() []row {
-	w := max(m.width, 20)
+// textWidth is how wide the text of a screen is.
+func (m *model) textWidth() int { return max(m.width, 20) }
+
+// body is the whole text of a screen that is text, in w columns, of its tables
+// what f lets through.
+func (m *model) body(w int, f *sieve) []row {
 	switch m.screen {
 	case detail:
 		return m.detailBody(w)
@@ -84,19 +91,21 @@ func (m *model) body() []row {
 	case logLine:
 		return m.logLineBody(w)
 	case incidents:
-		return m.incidentBody(w)
+		return m.incidentBody(w, f)
 	case faultMap:
-		return m.mapBody(w)
+		return m.mapBody(w, f)
 	case queue:
-		return m.queueBody(w)
+		return m.queueBody(w, f)
 	case money:
-		return m.moneyBody(w)
+		return m.moneyBody(w, f)
 	case help:
-		return m.helpBody(w)
+		return m.helpBody(w, f)
 	case ownlog:
 		var rows []row
 		for _, l := range m.log.lines {
-			rows = append(rows, wrap(m.th.outside(l), w, normal)...)
+			if f.pass(l) {
+				rows = append(rows, wrap(m.th.outside(l), w, normal)...)
+			}
 		}
 		return rows
 	}
@@ -140,12 +149,9 @@ func (m *model) listWindow(w, room int) []row {
 	if l.held != nil && m.frozen == nil {
 		title = title.add(warn, "  held; g follows")
 	}
-	word := ""
-	if l.filter != "" {
-		word = text.Count(uint64(shown)) + " of " + text.Count(uint64(all)) + ", filter: " + m.th.outside(l.filter)
-		if left := m.search.left(); m.screen == decisions && left > 0 {
-			word += ", " + text.Count(uint64(left)) + " not searched yet"
-		}
+	word := m.filterWord(l.filter, shown, all)
+	if left := m.search.left(); m.screen == decisions && l.filter != "" && left > 0 {
+		word += ", " + text.Count(uint64(left)) + " not searched yet"
 	}
 	top := clamp(l.cursor-n/2, 0, max(shown-n, 0))
 	end := min(top+n, shown)
@@ -426,7 +432,7 @@ func weave(g []row, below [][]row) []row {
 }
 
 // helpBody is every key, and what the states of a number look like.
-func (m *model) helpBody(w int) []row {
+func (m *model) helpBody(w int, f *sieve) []row {
 	var rows []row
 	d, now := m.d()
 	if s := d.state.Value(); s != nil {
@@ -439,6 +445,9 @@ func (m *model) helpBody(w int) []row {
 	}
 	last := ""
 	for _, k := range Keys() {
+		if !f.pass(k.Screens, k.Keys, k.Does) {
+			continue
+		}
 		if k.Screens != last {
 			rows = append(rows, styled(accent, " "+k.Screens))
 			last = k.Screens
@@ -475,6 +484,9 @@ func (m *model) helpBody(w int) []row {
 	rows = append(rows, m.sparkLegend(w)...)
 	rows = append(rows, nil, styled(accent, " what the columns and words say"))
 	for _, g := range glossary {
+		if !f.pass(g.word, g.means) {
+			continue
+		}
 		rows = append(rows, entry("  "+g.word, g.means, w, normal)...)
 	}
 	return rows

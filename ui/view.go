@@ -378,7 +378,13 @@ func (m *model) worstRow(w int) row {
 
 // filterLine is the filter while it is typed, and where its cursor is.
 func (m *model) filterLine(w int) (row, int) {
-	n := m.rows()
+	n := 0
+	if f := m.sieve(); sifted.has(m.screen) {
+		m.body(m.textWidth(), &f)
+		n = f.shown
+	} else {
+		n = m.rows()
+	}
 	head := " filter: "
 	shown, at := fieldView(m.filter, w-len(head)-14, m.th)
 	r := row{{head, accent}, {shown, normal}}

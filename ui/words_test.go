@@ -97,7 +97,7 @@ func TestOffIsShort(t *testing.T) {
 // `?` says what each column is and over which time, and what the words mean.
 func TestGlossary(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
-		got := joinRows(m.helpBody(100))
+		got := joinRows(m.helpBody(100, &sieve{}))
 		for _, w := range []string{"UPSTREAM ", "BREAKER ", "FOR ", "SHARE ", "LIVE ", "REQ/S ", "ERR ", "P95 ", "stranded ", "spare ", "ramp ", "overflow ", "... "} {
 			if !strings.Contains(got, "\n   "+w) {
 				t.Errorf("? does not explain %q", w)

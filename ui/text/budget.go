@@ -57,13 +57,39 @@ func Target(ratio float64) string {
 }
 
 // BudgetSpent writes the part of a budget that is used up.
-func BudgetSpent(b *api.Budget) string {
-	return Number(b.Spent, func(v float64) string {
-		if v >= api.Unbounded {
-			return unbounded
-		}
-		return Percent(v)
-	})
+func BudgetSpent(b *api.Budget) string { return Number(b.Spent, Spent) }
+
+// Spent writes a part of a budget.
+func Spent(v float64) string {
+	if v >= api.Unbounded {
+		return unbounded
+	}
+	return Percent(v)
+}
+
+// What the burn rates of alerts are of: a fiftieth of a budget in an hour, a
+// twentieth in six. With a window of 30 days they are 14.4 and 6 times too fast.
+const (
+	fastPart, fastSeconds = 0.02, 3600
+	slowPart, slowSeconds = 0.05, 6 * 3600
+)
+
+// Burning says in a word or two what somebody should know of a budget: that it
+// burns fast, that it is spent, or that it burns slowly; empty: nothing. It says
+// so from where an alert of the same name begins.
+func Burning(b *api.Budget) string {
+	faster := func(n api.Number, part, seconds float64) bool {
+		return n.State == api.StateValue && b.WindowSeconds > 0 && n.Value >= part*b.WindowSeconds/seconds
+	}
+	switch {
+	case faster(b.BurnFast, fastPart, fastSeconds):
+		return "burns fast"
+	case b.Spent.State == api.StateValue && b.Spent.Value >= 1:
+		return "is spent"
+	case faster(b.BurnSlow, slowPart, slowSeconds):
+		return "burns"
+	}
+	return ""
 }
 
 // Burn writes how many times faster than allowed a budget is spent: 14.4x.
