@@ -31,6 +31,9 @@ func (m *model) noBack() string {
 
 func (m *model) onOverview() string { return m.already(overview) }
 
+// onFirst reports whether the first screen is shown with all of its panels.
+func (m *model) onFirst() bool { return m.screen == overview && m.height >= 20 }
+
 func (m *model) already(s screen) string {
 	if m.screen == s {
 		return "this is that screen"
@@ -41,6 +44,9 @@ func (m *model) already(s screen) string {
 // back goes one level back: a filter first, then the screen.
 func (m *model) back() {
 	if m.screen == logs && m.logBack() {
+		return
+	}
+	if m.screen == runbook && m.runbookBack() {
 		return
 	}
 	if l := &m.lists[m.screen]; l.filter != "" {
