@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,29 +22,7 @@ const (
 // their names. Its error joins all mistakes, each with file and line; with an
 // error there are no runbooks.
 func Load(fsys fs.FS) ([]Runbook, error) {
-	names, err := fs.Glob(fsys, "*.md")
-	if err != nil {
-		return nil, fmt.Errorf("runbooks: %w", err)
-	}
-	slices.Sort(names)
-	var rs []Runbook
-	var errs []error
-	seen := make(map[string]string)
-	for _, name := range names {
-		data, err := fs.ReadFile(fsys, name)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("runbooks: %w", err))
-			continue
-		}
-		p := parser{file: path.Base(name)}
-		r := p.parse(data)
-		if first, twice := seen[r.ID]; twice && r.ID != "" {
-			p.fail(p.idLine, "id %q is that of %s already: ids are unique", r.ID, first)
-		}
-		seen[r.ID] = p.file
-		errs = append(errs, p.errs...)
-		rs = append(rs, r)
-	}
+	rs, errs := read(fsys, "")
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -67,7 +44,7 @@ func (p *parser) fail(line int, format string, a ...any) {
 func (p *parser) parse(data []byte) Runbook {
 	r := Runbook{File: p.file}
 	if len(data) > maxFile {
-		p.fail(1, "%d bytes: a runbook has at most %d", len(data), maxFile)
+		p.fail(1, "more than %d bytes: a runbook has at most so many", maxFile)
 		return r
 	}
 	lines := strings.Split(string(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))), "\n")

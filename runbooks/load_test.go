@@ -167,7 +167,7 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q for %q:\ngot  %v\nwant %s", tc.to, tc.from, err, tc.want)
 		}
 	}
-	if _, err := load(whole + strings.Repeat("x", 70_000)); err == nil || !strings.Contains(err.Error(), "at most 65536") {
+	if _, err := load(whole + strings.Repeat("x", 70_000)); err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
 		t.Errorf("a huge file: %v", err)
 	}
 	// All of them are said at once.

@@ -37,24 +37,76 @@ var Titles = []string{
 	"When to escalate",
 }
 
-// The names of live values that a step may ask for.
+// LiveValue is a live value that a step may ask for.
+type LiveValue struct{ Name, Shows string }
+
+// The names of live values.
 const (
-	LiveUsers      = "users"      // what clients get
-	LiveRatio      = "ratio"      // fallback ratio, its limit
-	LiveBreakers   = "breakers"   // buckets that are not closed
-	LiveShare      = "share"      // shares, and the live part of own traffic
-	LiveOwn        = "own"        // own traffic, and who takes it otherwise
-	LiveNext       = "next"       // the next step up, or why not
-	LiveStranded   = "stranded"   // requests that nobody else may take
-	LiveCredential = "credential" // keys that cool
-	LiveHealth     = "health"     // health words
-	LiveBudget     = "budget"     // the retry budget
+	LiveUsers        = "users"
+	LiveRatio        = "ratio"
+	LiveBreakers     = "breakers"
+	LiveShare        = "share"
+	LiveOwn          = "own"
+	LiveNext         = "next"
+	LiveStranded     = "stranded"
+	LiveCredential   = "credential"
+	LiveHealth       = "health"
+	LiveSignals      = "signals"
+	LiveProbes       = "probes"
+	LiveRate         = "rate"
+	LiveBudget       = "budget"
+	LiveRetries      = "retries"
+	LiveSLO          = "slo"
+	LiveViolations   = "violations"
+	LiveFault        = "fault"
+	LiveDependencies = "dependencies"
+	LiveGateways     = "gateways"
+	LiveStore        = "store"
+	LiveJobs         = "jobs"
+	LiveLog          = "log"
+	LiveTraces       = "traces"
+	LiveNotify       = "notify"
+	LiveIncident     = "incident"
+	LiveSessions     = "sessions"
 )
 
-// LiveNames lists them all.
-var LiveNames = []string{
-	LiveUsers, LiveRatio, LiveBreakers, LiveShare, LiveOwn, LiveNext, LiveStranded, LiveCredential, LiveHealth, LiveBudget,
+// LiveValues are all of them, in the order in which they are shown.
+var LiveValues = []LiveValue{
+	{LiveUsers, "requests a second, the part that failed, p95 of the first output"},
+	{LiveRatio, "the fallback ratio and its limit"},
+	{LiveFault, "the fault that several upstreams share"},
+	{LiveBreakers, "buckets that are not closed, each with its reason"},
+	{LiveShare, "shares below 100%, with the live part of own traffic"},
+	{LiveOwn, "own traffic of each primary, and who takes it otherwise"},
+	{LiveNext, "the next step up, or why not"},
+	{LiveStranded, "requests that nobody else may take, by task"},
+	{LiveCredential, "keys that cool, and until when"},
+	{LiveHealth, "the health word of each upstream"},
+	{LiveSignals, "signals that are red"},
+	{LiveProbes, "probes that did not end well, or that are held"},
+	{LiveRate, "buckets whose rate 429s bind"},
+	{LiveBudget, "the retry budget"},
+	{LiveRetries, "requests a second that are retries of clients"},
+	{LiveSLO, "error budgets: spent, and how fast"},
+	{LiveViolations, "tasks that fell back although they may not, last hour"},
+	{LiveDependencies, "declared dependencies and their last check"},
+	{LiveGateways, "the gateways of the store"},
+	{LiveStore, "whether the store can be written, and what is unsynced"},
+	{LiveJobs, "jobs that are late"},
+	{LiveLog, "the decision log and the audit"},
+	{LiveTraces, "the export of traces"},
+	{LiveNotify, "whether those who were to be told have been"},
+	{LiveIncident, "open incidents, their milestones and open questions"},
+	{LiveSessions, "the consoles that are open"},
 }
+
+// LiveNames are their names.
+var LiveNames = func() (names []string) {
+	for _, v := range LiveValues {
+		names = append(names, v.Name)
+	}
+	return names
+}()
 
 // Section is one of Titles with what is under it, at least one block.
 type Section struct {

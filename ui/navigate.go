@@ -46,6 +46,9 @@ func (m *model) back() {
 	if m.screen == logs && m.logBack() {
 		return
 	}
+	if m.screen == runbook && m.runbookBack() {
+		return
+	}
 	if l := &m.lists[m.screen]; l.filter != "" {
 		m.filter.SetValue("")
 		m.filtered()

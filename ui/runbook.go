@@ -218,9 +218,12 @@ func (m *model) numbered() []*runbooks.Runbook {
 	return rb.order
 }
 
-// digit is the key of a runbook.
+// digit is the key that leads to a runbook: its own, or 0 for the list.
 func (m *model) digit(r *runbooks.Runbook) string {
-	return strconv.Itoa(slices.Index(m.numbered(), r) + 1)
+	if n := slices.Index(m.numbered(), r) + 1; n <= 9 {
+		return strconv.Itoa(n)
+	}
+	return "0"
 }
 
 // digits are the keys of all runbooks that have one; empty if there is none.

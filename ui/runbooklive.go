@@ -70,8 +70,12 @@ func (l *live) put(label string, parts ...row) {
 func (l *live) value(name string) {
 	s := l.d.state.Value()
 	whole := l.d.state.Whole(l.now)
-	if name == runbooks.LiveRatio {
-		l.ratio(s) // another source may answer though the gateway does not
+	switch name { // another source may answer though the gateway does not
+	case runbooks.LiveRatio:
+		l.ratio(s)
+		return
+	case runbooks.LiveViolations:
+		l.violations()
 		return
 	}
 	if s == nil || whole.State == sources.Unknown {
@@ -141,6 +145,164 @@ func (l *live) value(name string) {
 		l.each(name, "not measured", s, func(u *api.Upstream) bool { return u.Health != "" }, func(u *api.Upstream) []row {
 			return []row{{{l.m.th.outside(strings.ToUpper(u.Health)), strong}}}
 		})
+	case runbooks.LiveSignals:
+		l.each(name, "none is red", s, func(u *api.Upstream) bool { return len(red(u)) > 0 }, func(u *api.Upstream) (rows []row) {
+			for _, g := range red(u) {
+				rows = append(rows, row{{g.Name + " red", bad}, {" " + l.m.th.outside(g.Value), dim}})
+			}
+			return rows
+		})
+	case runbooks.LiveProbes:
+		l.probes(s)
+	case runbooks.LiveRate:
+		l.each(name, "no rate is bound", s, func(u *api.Upstream) bool { return len(bound(u)) > 0 }, func(u *api.Upstream) (rows []row) {
+			for _, b := range bound(u) {
+				rows = append(rows, row{{l.m.th.outside(b.Capability) + " admits " + text.Rate(b.AdmittedRPS) + " a second", warn}})
+			}
+			return rows
+		})
+	case runbooks.LiveRetries:
+		l.put(name, row{num(s.Traffic.ClientRetries, perSecond(" req/s are retries of clients"), normal)})
+	case runbooks.LiveSLO:
+		l.objectives(s)
+	default:
+		l.itself(name, s)
+	}
+}
+
+// red are the red signals of u, bound the buckets whose rate 429s bind.
+func red(u *api.Upstream) (gs []*api.Signal) {
+	for i := range u.Signals {
+		if g := &u.Signals[i]; g.Colour == api.Red {
+			gs = append(gs, g)
+		}
+	}
+	return gs
+}
+
+func bound(u *api.Upstream) (bs []*api.Breaker) {
+	for i := range u.Breakers {
+		if b := &u.Breakers[i]; b.AdmittedRPS > 0 {
+			bs = append(bs, b)
+		}
+	}
+	return bs
+}
+
+// sure is the style of what is well: good only where all of it is fresh.
+func (l *live) sure() style {
+	if l.d.state.Whole(l.now).State != sources.Value {
+		return dim
+	}
+	return good
+}
+
+// some puts the first of n entries that put puts, and says how many more there
+// are.
+func (l *live) some(n int, put func(i int)) {
+	for i := range min(n, liveMost) {
+		put(i)
+	}
+	if n > liveMost {
+		l.put("", styled(dim, "and "+strconv.Itoa(n-liveMost)+" more"))
+	}
+}
+
+// probes are those that did not pass, or will not be made; else how many passed.
+func (l *live) probes(s *api.State) {
+	type probe struct {
+		u *api.Upstream
+		p *api.Probe
+	}
+	var ill []probe
+	passed, silent := 0, 0
+	for i := range s.Upstreams {
+		for j := range s.Upstreams[i].Probes {
+			switch p := &s.Upstreams[i].Probes[j]; {
+			case p.Held != "", p.Result != "" && p.Result != "ok":
+				ill = append(ill, probe{&s.Upstreams[i], p})
+			case p.Result == "":
+				silent++
+			default:
+				passed++
+			}
+		}
+	}
+	label := "probes"
+	l.some(len(ill), func(i int) {
+		x := ill[i]
+		said := row{{l.m.th.outside(x.p.Result), bad}}
+		switch {
+		case x.p.Held != "":
+			said = row{{"held: " + l.m.th.outside(x.p.Held), warn}}
+		case x.p.Failed > 1:
+			said = said.add(bad, ", "+strconv.Itoa(x.p.Failed)+" in a row")
+		}
+		l.put(label, plain(l.name(x.u.Name)), plain(l.m.th.outside(x.p.Model+" "+x.p.Capability)), said)
+		label = ""
+	})
+	switch {
+	case len(ill) > 0:
+	case passed+silent == 0:
+		l.put(label, styled(dim, "nothing is probed"))
+	case passed == 0:
+		l.put(label, styled(dim, "none was made yet"))
+	default:
+		l.put(label, styled(l.sure(), strconv.Itoa(passed)+" of "+strconv.Itoa(passed+silent)+" passed last"))
+	}
+}
+
+// objectives are the error budgets.
+func (l *live) objectives(s *api.State) {
+	type budget struct {
+		m *api.Model
+		b *api.Budget
+	}
+	var all []budget
+	for i := range s.Models {
+		for j := range s.Models[i].Budgets {
+			all = append(all, budget{&s.Models[i], &s.Models[i].Budgets[j]})
+		}
+	}
+	if len(all) == 0 {
+		l.put("slo", styled(dim, "no model has an objective"))
+		return
+	}
+	label := "slo"
+	l.some(len(all), func(i int) {
+		b := all[i].b
+		spent, burn := l.d.state.Number(b.Spent, l.now), l.d.state.Number(b.BurnFast, l.now)
+		st, fast := normal, normal
+		if asValue(spent) && spent.Value >= 1 {
+			st = bad
+		}
+		if asValue(burn) && burn.Value > 1 {
+			fast = warn
+		}
+		l.put(label, plain(l.name(all[i].m.Name)+" "+l.m.th.outside(b.Objective)),
+			row{{"spent ", normal}, l.m.num(spent, text.Percent, st)},
+			row{{"burns ", normal}, l.m.num(burn, text.Burn, fast), {" in 1h", normal}})
+		label = ""
+	})
+}
+
+// violations are the tasks that fell back although they may not.
+func (l *live) violations() {
+	const name = runbooks.LiveViolations
+	v := l.d.metrics.Value()
+	switch {
+	case v == nil || l.d.metrics.Whole(l.now).State == sources.Unknown:
+		l.put(name, row{{"??", warn}, {" prometheus does not answer", dim}})
+	case len(v.Violations) > 0:
+		l.put(name, styled(bad, l.m.th.outside(strings.Join(v.Violations, ", "))), plain("in the last hour"))
+	case len(v.Warnings) > 0: // it may be that question
+		l.put(name, row{{"??", warn}, {" prometheus answers in part", dim}})
+	default:
+		st := good
+		if l.d.metrics.Whole(l.now).State != sources.Value {
+			st = dim
+		}
+		l.put(name, styled(st, "none in the last hour"))
 	}
 }
 

@@ -36,11 +36,13 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	case len(ps) == 0 && room >= quietRoom:
 		what := head.add(dim, m.quietStart(d, now))
 		keys := ". " + m.digits() + " open them"
-		switch m.digits() {
-		case "":
+		switch n := len(m.runbookSet()); {
+		case n == 0:
 			keys = ""
-		case "1":
+		case n == 1:
 			keys = ". 1 opens the only one"
+		case n > 9:
+			keys = ". 0 lists all " + strconv.Itoa(n)
 		}
 		return first(w, what.add(dim, keys), what).fit(w, m.gl.cut)
 	default:

@@ -175,11 +175,11 @@ func (m *model) planRunbook(w, room int) runbookPlan {
 
 // runbookWindow is the open runbook, with the live values it talks about.
 func (m *model) runbookWindow(w, room int) []row {
+	if m.listing() {
+		return m.runbookListWindow(w, room)
+	}
 	rows := []row{m.rule(w, "")}
 	rb := &m.runbook
-	if rb.open == nil {
-		return append(rows, row{{" RUNBOOK", accent}}, styled(dim, " none is open: "+m.digits()+" opens one"))
-	}
 	r := m.reading()
 	title := row{{" RUNBOOK ", accent}, {m.th.outside(rb.open.Title), strong}}
 	rows = append(rows, title.apart(plain(m.ticked()+" "), w, w >= 60, m.gl.cut), m.underTitle(w))
@@ -220,6 +220,10 @@ func (m *model) underTitle(w int) row {
 	match := m.matching(w)
 	call := plain("call " + m.contact() + " ")
 	reviewed := call.add(dim, " reviewed "+m.runbook.open.Reviewed.Format("2006-01-02")+" ")
+	if aged := m.aged(m.runbook.open); aged != "" {
+		reviewed = call.add(warn, " "+aged+" ")
+		call = styled(warn, "AGED ").join(call)
+	}
 	if match.width()+2+reviewed.width() <= w {
 		return match.apart(reviewed, w, false, m.gl.cut)
 	}
