@@ -156,7 +156,7 @@ func (in *invocation) question(p queryPlan, tasks []api.Task, selector string, n
 		}
 		q = c.At(begin(c.Range), end)
 	}
-	if !q.Start.Before(q.End) && !q.Instant {
+	if q.End.Before(q.Start) || !q.Instant && q.Start.Equal(q.End) { // a file of one instant is whole in a number of it
 		return q, usagef("the range ends (%s) before it begins (%s)", q.End.UTC().Format(time.RFC3339), q.Start.UTC().Format(time.RFC3339))
 	}
 	if p.limit > 0 {

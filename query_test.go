@@ -168,6 +168,7 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 		{[]string{"affected", "--limit", "100001"}, 2, "", []string{"at most 100000"}},
 		{[]string{"affected", "--direction", "up"}, 2, "", []string{"--direction"}},
 		{[]string{"affected", "--file", decisions, "--start", "2026-11-30T05:00:00Z", "--end", "2026-11-30T04:00:00Z"}, 2, "", []string{"ends (2026-11-30T04:00:00Z) before it begins"}},
+		{[]string{"by-reason", "--file", decisions, "--start", "2026-11-30T05:00:00Z", "--end", "2026-11-30T04:00:00Z"}, 2, "", []string{"ends (2026-11-30T04:00:00Z) before it begins"}},
 	} {
 		out, errs, code := runLine(append([]string{"query"}, c.args...)...)
 		bad := code != c.code || c.out != "" && out != c.out || c.code != 0 && out != "" || len(c.errs) == 0 && errs != ""
