@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"failback/gateway/decision"
+	"failback/gateway/internal/panicsite"
 	"failback/gateway/policy"
 	"failback/gateway/router"
 	"failback/gateway/tracecontext"
@@ -48,7 +48,7 @@ func (x *exchange) serve() {
 	abort := false
 	defer func() {
 		if p := recover(); p != nil {
-			x.g.alarm(fmt.Sprintf("panic while serving a request: %v\n%s", p, debug.Stack()))
+			x.g.alarm(fmt.Sprintf("panic while serving a request: %v at %s", p, panicsite.Name()))
 			x.d.Status, x.d.Reason, x.d.Route = decision.Unavailable, decision.ReasonOf(decision.Internal), decision.RouteNone
 			abort = true
 			x.body.block = nil // whoever looks at it still may go on

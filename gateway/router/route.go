@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"failback/gateway/breaker"
 	"failback/gateway/decision"
 	"failback/gateway/health"
+	"failback/gateway/internal/panicsite"
 	"failback/gateway/policy"
 	"failback/gateway/traffic"
 	"failback/gateway/upstream"
@@ -50,7 +50,7 @@ func (r *Router) Route(ctx context.Context, plan *Plan, q *Request, d *decision.
 		p := recover()
 		run.giveBack(0)
 		if p != nil {
-			r.alarm(fmt.Sprintf("panic while routing: %v\n%s", p, debug.Stack()))
+			r.alarm(fmt.Sprintf("panic while routing: %v at %s", p, panicsite.Name()))
 			run.outcome = decision.Outcome{Class: decision.Internal, Relayed: run.outcome.Relayed}
 			run.last = decision.ReasonOf(decision.Internal)
 			end = run.stop()
