@@ -120,7 +120,7 @@ func (e *Exporter) Observe(d *decision.Decision) {
 		e.drop(d)
 		return
 	}
-	if len(e.queue) == batchRoom {
+	if len(e.queue) >= batchRoom { // not only at it: others observe beside this
 		select {
 		case e.crowded <- struct{}{}:
 		default:

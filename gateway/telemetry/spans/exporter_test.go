@@ -115,6 +115,20 @@ func TestStopFlushes(t *testing.T) {
 	})
 }
 
+// A full batch does not wait for its time, also where those who filled it were
+// beside each other and none of them saw just that many.
+func TestFullBatchGoesAtOnce(t *testing.T) {
+	c := otlptest.Start(t, HTTP)
+	e := start(t, Options{Endpoint: c.Endpoint, Protocol: HTTP, batchEvery: time.Hour})
+	e.Observe(sampled())
+	otlptest.Until(t, "the first one is taken", func() bool { return len(e.queue) == 0 })
+	for range batchRoom {
+		e.queue <- sampled()
+	}
+	e.Observe(sampled())
+	c.Await(t, batchRoom*spansOfOne)
+}
+
 // A collector that is not there, never answers or takes nothing costs spans,
 // which are counted, and nobody's time.
 func TestCollectorInTrouble(t *testing.T) {
