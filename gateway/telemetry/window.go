@@ -41,11 +41,12 @@ func (s *seconds) sum(now int64, n int64) uint64 {
 }
 
 // A spread holds durations by size, each size 4 % above the one before, from a
-// millisecond to past the longest stream: a quantile is right to 2 %.
+// millisecond to over a day: a quantile is right to 2 %, and what took longer
+// counts as a day.
 const (
 	spreadLeast = time.Millisecond
 	spreadStep  = 1.04
-	spreadSizes = 370 // 1.04^369 ms is over half an hour
+	spreadSizes = 468 // 1.04^467 ms is over a day
 )
 
 var spreadLog = math.Log(spreadStep)
