@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -54,12 +55,7 @@ func readBuckets(byBound map[string]float64) (h cumulated, fault string) {
 		}
 		buckets = append(buckets, bucket{bound, count})
 	}
-	slices.SortFunc(buckets, func(a, b bucket) int {
-		if a.bound < b.bound {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(buckets, func(a, b bucket) int { return cmp.Compare(a.bound, b.bound) })
 	last := len(buckets) - 1
 	switch {
 	case last < 0 || !math.IsInf(buckets[last].bound, 1):

@@ -207,10 +207,8 @@ func (run *run) seal() {
 			}
 			c := &d.Candidates[i]
 			c.Skipped, c.SkippedWhy, c.Blocked, c.SkippedAt = s.skipped, s.skippedWhy, s.blocked, s.skippedAt
-		} else {
-			if !s.primary {
-				d.Fallback = true
-			}
+		} else if !s.primary {
+			d.Fallback = true
 		}
 	}
 	if n := len(d.Attempts); n > 0 && d.Attempts[n-1].Next == "" {

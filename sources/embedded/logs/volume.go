@@ -99,7 +99,7 @@ func (a *lokiAPI) volumes(ctx context.Context, r *request) (found []volumeOf, se
 			}
 			place[i] = n
 		}
-		any := false
+		has := false
 		run := runOf(x, logql.Selection{Start: start, End: end})
 		for row := run.from; row < run.to; row++ {
 			if ts := x.ts[row]; ts < start || ts >= end {
@@ -108,10 +108,10 @@ func (a *lokiAPI) volumes(ctx context.Context, r *request) (found []volumeOf, se
 			if n := place[x.stream(row)]; n >= 0 {
 				found[n].entries++
 				found[n].bytes += x.until(row) - int64(x.off[row])
-				any = true
+				has = true
 			}
 		}
-		if any {
+		if has {
 			segments++
 		}
 	}
