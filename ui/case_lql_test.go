@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 )
 
@@ -122,6 +123,34 @@ func TestATailEnds(t *testing.T) {
 			default:
 				t.Fatal("something goes on")
 			}
+		}
+	})
+}
+
+// Lines of a Loki that is asked no more are followed no more, and it is said;
+// what another source of numbers is called does not matter.
+func TestATailEndsWithItsSource(t *testing.T) {
+	loki := &fakeLoki{make: eventful}
+	onLogs(t, loki, func(m *model) {
+		m.o.Connect = func(api.Sources) (sources.Metrics, sources.Logs, error) { return &fakeNumbers{}, loki, nil }
+		s := m.live.state.Value().Sources
+		m.connect(s)
+		keys(m, "j", "j", "T")
+		follows := m.logs.tail
+		s.Prometheus.URL = "https://numbers.example"
+		m.connect(s)
+		if m.logs.tail != follows || follows.ctx.Err() != nil {
+			t.Fatal("another source of numbers ended the tail")
+		}
+		s.Loki.URL = "https://lines.example"
+		m.connect(s)
+		if m.logs.tail != nil || follows.ctx.Err() == nil {
+			t.Error("the tail of a source that is asked no more goes on")
+		}
+		shows(t, m, "T follows it there")
+		keys(m, "T")
+		if m.logs.tail == nil {
+			t.Error("T does not follow the new source")
 		}
 	})
 }

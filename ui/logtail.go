@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 	"failback/ui/text"
 )
@@ -199,6 +200,16 @@ func (m *model) endTail() {
 		m.logs.tail = nil
 		m.logs.gen++
 	}
+}
+
+// leaveTail ends a tail before log lines are asked for at next, unless that is
+// where they come from already.
+func (m *model) leaveTail(next api.Source) {
+	if m.logs.tail == nil || next == m.ask.from.Loki {
+		return
+	}
+	m.endTail()
+	m.say(warn, "the gateway names another source of log lines: the log is no longer followed, T follows it there")
 }
 
 // takeTail shows what a tail tells. A frozen screen keeps it for its end.

@@ -47,6 +47,7 @@ func (m *model) connect(s api.Sources) {
 	if err != nil {
 		m.log.add(m.now, "sources: %v", err)
 	}
+	m.leaveTail(s.Loki)
 	m.ask = asking{metrics: metrics, logs: lines, from: s, epoch: m.ask.epoch + 1}
 	m.log.add(m.now, "numbers of %s, log lines of %s", sourceName(metrics.Addr()), sourceName(lines.Addr()))
 	m.live.metrics = sources.Feed[sources.Overview]{Period: metrics.Period()}
