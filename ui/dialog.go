@@ -141,7 +141,7 @@ func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	case text.Severity(w) == 0:
 		a.add("ok", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now))
 	case text.Severity(w) == 3 && w.ProbeDue && u.Share == 0 && d.to == shareAbove(m.live.state.Value(), u, 0):
-		a.add("WARN", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now)+": this step brings its probe")
+		a.add("no", "breaker "+text.Breaker(w, now)+forLong(w, since, least, now)+": this step brings its probe")
 		gated = true
 	case text.Severity(w) == 3:
 		s := "breaker " + text.Breaker(w, now) + forLong(w, since, least, now)

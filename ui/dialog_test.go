@@ -690,3 +690,29 @@ func TestLateAnswerOfAClosedDialog(t *testing.T) {
 		}
 	})
 }
+
+// A raise on a breaker that is open asks for the upstream's name, also where its
+// probe only waits for traffic and the step would bring it.
+func TestRaiseOnAnOpenBreakerAsksForTheName(t *testing.T) {
+	for _, due := range []bool{false, true} {
+		inSituation(t, "calm", 100, 40, func(t *testing.T, m *model) {
+			s := incidentState()
+			b := &s.Upstreams[0].Breakers[1]
+			if due {
+				b.NextProbeAt, b.ProbeDue = time.Time{}, true
+			}
+			give(m, s, nil, nil)
+			keys(m, "W", ">")
+			time.Sleep(time.Second)
+			m.dialog.why.SetValue("it is well again")
+			a := m.dialog.assess(m)
+			if !a.needName || !strings.Contains(m.dialog.notReady(&a), "name") {
+				t.Errorf("probe due %t: y would send: %+v", due, a)
+			}
+			m.dialog.name.SetValue("anthropic-us-east-1")
+			if a := m.dialog.assess(m); m.dialog.notReady(&a) != "" {
+				t.Errorf("probe due %t: with its name: %s", due, m.dialog.notReady(&a))
+			}
+		})
+	}
+}

@@ -41,6 +41,59 @@ func (m *model) moneyBody(w int, f *sieve) []row {
 	return append(rows, indented(3, "nothing is recorded: this gateway keeps no ledger. Prices of upstreams and budgets of keys are what would fill this: spend, reservations, and what a fallback costs more than its primary", w, dim)...)
 }
 
+// budgetWord is the error budget that somebody should look at, with its key, for
+// the overview: one that burns fast before one that is spent, and that before one
+// that burns slowly; nil without one.
+func (m *model) budgetWord(d *data, now time.Time, w int) row {
+	s := d.state.Value()
+	if s == nil || d.state.Whole(now).State == sources.Unknown {
+		return nil
+	}
+	var worst *api.Budget
+	model, word, n := "", "", 0
+	for _, w := range text.Burns {
+		for i := range s.Models {
+			for j := range s.Models[i].Budgets {
+				b := &s.Models[i].Budgets[j]
+				if text.Burning(b) != w {
+					continue
+				}
+				if n++; worst == nil {
+					worst, model, word = b, s.Models[i].Name, w
+				}
+			}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	st := bad
+	if word == text.BurnsSlowly {
+		st = warn
+	}
+	says := word
+	switch word {
+	case text.BurnsFast:
+		says = "burns " + m.number(d.state.Number(worst.BurnFast, now), text.Burn)
+	case text.BurnsSlowly:
+		says = "burns " + m.number(d.state.Number(worst.BurnSlow, now), text.Burn)
+	}
+	name := cutMiddle(m.th.outside(model), 14, m.gl.cut)
+	r := row{{"[$]", accent}}
+	switch {
+	case w >= wide:
+		r = r.add(st, " "+name+" "+m.th.outside(worst.Objective)+" budget "+says)
+	case w >= narrow:
+		r = r.add(st, " "+name+" budget "+says)
+	default:
+		r = r.add(st, " budget "+says)
+	}
+	if n > 1 {
+		r = r.add(dim, " (+"+strconv.Itoa(n-1)+")")
+	}
+	return r
+}
+
 // budgetRows are one error budget.
 func (m *model) budgetRows(model *api.Model, b *api.Budget, w int) []row {
 	d, now := m.d()

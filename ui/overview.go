@@ -128,6 +128,16 @@ func (m *model) overview(w, room int) []row {
 	return rows
 }
 
+// pointers are what goes on and has a screen of its own, each with its key: an
+// open incident, an error budget that burns; nil without any.
+func (m *model) pointers(d *data, now time.Time, w int) row {
+	r, budget := m.incidentWord(d, now), m.budgetWord(d, now, w)
+	if r != nil && budget != nil {
+		r = r.add(normal, "   ")
+	}
+	return r.join(budget)
+}
+
 // age is how old the newest answer of a feed is, or that there is none, for
 // the title of a panel.
 func feedAge[T any](m *model, f *sources.Feed[T], now time.Time) span {

@@ -74,20 +74,28 @@ const (
 	slowPart, slowSeconds = 0.05, 6 * 3600
 )
 
-// Burning says in a word or two what somebody should know of a budget: that it
-// burns fast, that it is spent, or that it burns slowly; empty: nothing. It says
-// so from where an alert of the same name begins.
+// What Burning says, and Burns: all of it, the worst first.
+const (
+	BurnsFast   = "burns fast"
+	IsSpent     = "is spent"
+	BurnsSlowly = "burns slowly"
+)
+
+var Burns = []string{BurnsFast, IsSpent, BurnsSlowly}
+
+// Burning says what somebody should know of a budget; empty: nothing. It burns fast
+// or slowly from the rates on at which the alerts of those names fire.
 func Burning(b *api.Budget) string {
 	faster := func(n api.Number, part, seconds float64) bool {
 		return n.State == api.StateValue && b.WindowSeconds > 0 && n.Value >= part*b.WindowSeconds/seconds
 	}
 	switch {
 	case faster(b.BurnFast, fastPart, fastSeconds):
-		return "burns fast"
+		return BurnsFast
 	case b.Spent.State == api.StateValue && b.Spent.Value >= 1:
-		return "is spent"
+		return IsSpent
 	case faster(b.BurnSlow, slowPart, slowSeconds):
-		return "burns"
+		return BurnsSlowly
 	}
 	return ""
 }

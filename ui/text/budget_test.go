@@ -55,3 +55,31 @@ func TestTarget(t *testing.T) {
 		}
 	}
 }
+
+// A budget is told to burn from where the alerts begin, whatever its window is, and
+// a number that is none burns nothing.
+func TestBurning(t *testing.T) {
+	n := func(v float64) api.Number { return api.Number{State: api.StateValue, Value: v} }
+	const month, week = 2592000, 604800
+	for _, tt := range []struct {
+		window            float64
+		spent, fast, slow api.Number
+		want              string
+	}{
+		{month, n(0.3), n(14.39), n(5.99), ""},
+		{month, n(0.3), n(14.4), n(5.99), BurnsFast},
+		{month, n(0.3), n(0), n(6), BurnsSlowly},
+		{month, n(1), n(0), n(6), IsSpent},
+		{month, n(2), n(14.4), n(6), BurnsFast},
+		{week, n(0.1), n(3.36), n(0), BurnsFast},
+		{week, n(0.1), n(3.35), n(1.4), BurnsSlowly},
+		{month, n(api.Unbounded), n(0), n(0), IsSpent},
+		{month, api.Number{State: api.StateIdle, Value: 9}, api.Number{State: api.StateIdle, Value: 99}, api.Number{State: api.StateNone, Value: 99}, ""},
+		{0, n(0), n(5), n(5), ""},
+	} {
+		b := api.Budget{WindowSeconds: tt.window, Spent: tt.spent, BurnFast: tt.fast, BurnSlow: tt.slow}
+		if got := Burning(&b); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt, got, tt.want)
+		}
+	}
+}

@@ -67,6 +67,14 @@ func Notices(s *api.State, now time.Time) []Notice {
 			add(false, "DEPENDENCY", dependency(d, now))
 		}
 	}
+	if t := untaken(&s.Traces, now); t != "" {
+		add(false, "TRACES", t)
+	}
+	for i := range s.Incidents {
+		if v := &s.Incidents[i]; v.Unsynced {
+			add(false, "UNSYNCED", "the newest part of the record of incident "+v.ID+" is in memory alone")
+		}
+	}
 	if t := untold(&s.Notify, now); t != "" {
 		add(false, "NOTIFY", t)
 	}
@@ -170,6 +178,24 @@ func untold(n *api.Notify, now time.Time) string {
 		t += "; " + Count(n.Lost) + " given up"
 	}
 	return t
+}
+
+// untaken says that the collector takes no spans; empty if it does.
+func untaken(t *api.Traces, now time.Time) string {
+	if !t.Configured || t.Error == "" {
+		return ""
+	}
+	s := "the collector takes no spans: " + t.Error
+	if !t.ErrorAt.IsZero() {
+		s += ", " + Age(now.Sub(t.ErrorAt)) + " ago"
+	}
+	if !t.LastOK.IsZero() {
+		s += "; it last took some " + Age(now.Sub(t.LastOK)) + " ago"
+	}
+	if t.Dropped > 0 {
+		s += "; " + Count(t.Dropped) + " given up"
+	}
+	return s
 }
 
 // late says which jobs should have succeeded since; empty if none.

@@ -1,0 +1,75 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"failback/gateway/operator/api"
+)
+
+// burning is an outage that spends an error budget, with its incident open.
+func burning(m *model) {
+	s := openState()
+	s.Models = placesState().Models
+	b := &s.Models[0].Budgets[0]
+	b.Spent, b.BurnFast, b.BurnSlow = val(1.31), val(21.7), val(9.2)
+	give(m, s, degradedEvents(), nil)
+}
+
+func init() {
+	for _, s := range []struct {
+		name string
+		make func(*model)
+	}{
+		{"burning", burning},
+		{"map-filtered", func(m *model) { place("m", placesState)(m); keys(m, "/", "v", "a", "u", "l", "t", "enter") }},
+		{"timeline-filtered", func(m *model) {
+			give(m, openState(), degradedEvents(), nil)
+			keys(m, "i")
+			giveIncident(m, theIncident())
+			keys(m, "/", "a", "n", "a", "enter")
+		}},
+	} {
+		fourSizes[s.name] = true
+		situations = append(situations, s)
+	}
+}
+
+// The overview says of error budgets the one that is worst, from the rates on at
+// which somebody is to know, with its key, and nothing of those that last.
+func TestBurningBudgetOnTheOverview(t *testing.T) {
+	n := func(v float64) api.Number { return val(v) }
+	for _, tt := range []struct {
+		name              string
+		spent, fast, slow float64
+		want              string
+	}{
+		{"it lasts", 0.68, 14.2, 3.1, ""},
+		{"fast", 0.68, 14.4, 3.1, "[$] sonnet availability budget burns 14.4x"},
+		{"slowly", 0.68, 9, 6, "[$] sonnet availability budget burns 6.0x"},
+		{"spent", 1.02, 0, 0, "[$] sonnet availability budget is spent"},
+		{"no bound", api.Unbounded, api.Unbounded, 0, "[$] sonnet availability budget burns no bound"},
+	} {
+		inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+			s := placesState()
+			b := &s.Models[0].Budgets[0]
+			b.Spent, b.BurnFast, b.BurnSlow = n(tt.spent), n(tt.fast), n(tt.slow)
+			give(m, s, nil, nil)
+			if got := screenOf(m); strings.Contains(got, "[$]") != (tt.want != "") || !strings.Contains(got, tt.want) {
+				t.Errorf("%s: want %q:\n%s", tt.name, tt.want, got)
+			}
+			keys(m, "$")
+			if got := screenOf(m); strings.Contains(got, "e+") || tt.spent == api.Unbounded && !strings.Contains(got, "spent no bound") {
+				t.Errorf("%s on the money screen:\n%s", tt.name, got)
+			}
+			// What is not known any more burns nothing.
+			keys(m, "o")
+			time.Sleep(10 * time.Second)
+			m.Update(tickMsg{})
+			if got := screenOf(m); strings.Contains(got, "[$]") {
+				t.Errorf("%s, 10s old:\n%s", tt.name, got)
+			}
+		})
+	}
+}
