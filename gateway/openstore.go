@@ -14,7 +14,8 @@ import (
 	"failback/gateway/traffic"
 )
 
-// openStore opens what must survive: shares, evidence, overrides and the audit.
+// openStore opens the store, and in it shares, evidence, overrides, the audit and
+// the list of gateways; other rooms open their own part when they are made.
 // The data directory is this gateway's already.
 func (g *Gateway) openStore(ctx context.Context, cfg *config.Config) error {
 	o := store.Options{
