@@ -292,6 +292,31 @@ func TestUnreachableSeriesAreNotThere(t *testing.T) {
 	}
 }
 
+// A configuration in which nobody may leave its primary has the metric all the
+// same: absent it would look like a gateway that is not measured.
+func TestFallbackSeriesAreThereWhereNobodyStandsIn(t *testing.T) {
+	alone := testTopology()
+	alone.Models = alone.Models[1:]
+	stays := testTopology()
+	stays.Tasks, stays.DefaultTaskStays = stays.Tasks[:1], true
+	for name, topology := range map[string]Topology{"one candidate": alone, "no task may": stays} {
+		reg := prometheus.NewPedanticRegistry()
+		NewMetrics(reg, nil).Reset(topology)
+		found := 0
+		for series, v := range scraped(t, reg) {
+			if strings.HasPrefix(series, "ai_fallback_triggered_total{") {
+				found++
+				if v != 0 || !strings.Contains(series, `reason="not_allowed"`) || !strings.Contains(series, `task_type="other"`) {
+					t.Errorf("%s: %s %v", name, series, v)
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: there is no series of fallbacks", name)
+		}
+	}
+}
+
 // TEL-01, second half: what the configuration loses leaves; what stays goes on.
 func TestResetRemovesWhatIsLost(t *testing.T) {
 	m, reg := newMetrics(t)

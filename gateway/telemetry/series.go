@@ -43,8 +43,23 @@ func (n *names) eachModel(f func(model string)) {
 	f(Other)
 }
 
+// fallbackSeries is never empty where there is a model: without the metric the
+// fallback ratio would be unknown, and FailbackSeriesAbsent would fire, where
+// it is 0 because nobody stands in.
 func (n *names) fallbackSeries() map[labels]bool {
 	w := map[labels]bool{}
+	defer func() {
+		if len(w) > 0 {
+			return
+		}
+		for model, cs := range n.models {
+			for _, c := range cs {
+				if c.primary {
+					w[labels{model, c.upstream, decision.TaskOther, string(decision.NotAllowed)}] = true
+				}
+			}
+		}
+	}()
 	for model, cs := range n.models {
 		for _, c := range cs {
 			if !c.primary || !n.hasStandIn(cs, c) {
