@@ -176,17 +176,14 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 		breakerW = min(breakerW, max(rest-min(nameW, 20), rest*2/5, 8))
 		nameW = max(rest-breakerW, 5)
 	}
-	head := "UPSTREAM"
-	if n < len(us) {
-		head += " " + strconv.Itoa(top+1) + "-" + strconv.Itoa(end) + "/" + strconv.Itoa(len(us))
-		if b := notClosed(us[:top]) + notClosed(us[end:]); b > 0 {
-			head += ", " + strconv.Itoa(b) + " more not closed"
-		}
-	}
 	pad := spaces(gap)
 	beside, besideW := left("BREAKER", breakerW, m.gl.cut), breakerW
 	if measured {
 		beside, besideW = left("HEALTH", healthW, m.gl.cut)+pad+beside, healthW+gap+breakerW
+	}
+	head := "UPSTREAM"
+	if n < len(us) {
+		head = headOfSome(us, top, end, nameW+gap+besideW)
 	}
 	h := row{{"   ", normal}, {left(head, nameW, m.gl.cut) + pad + beside, dim}}
 	if n < len(us) && width(head) > nameW {
@@ -275,4 +272,21 @@ func (m *model) noUpstreams(d *data, now time.Time, all int) row {
 		return styled(warn, "   ?? "+m.never()+again)
 	}
 	return styled(dim, "   ... waiting for the first answer")
+}
+
+// headOfSome says which of the upstreams have a row, and how many of the others
+// are not closed: as much of it as w columns take, the first thing last.
+func headOfSome(us []*api.Upstream, top, end, w int) string {
+	where := strconv.Itoa(top+1) + "-" + strconv.Itoa(end) + "/" + strconv.Itoa(len(us))
+	tries := []string{"UPSTREAM " + where, where}
+	if b := notClosed(us[:top]) + notClosed(us[end:]); b > 0 {
+		n := strconv.Itoa(b)
+		tries = append([]string{"UPSTREAM " + where + ", " + n + " more not closed", where + ", " + n + " more not closed", where + ", " + n + " not closed"}, tries...)
+	}
+	for _, s := range tries {
+		if width(s) <= w {
+			return s
+		}
+	}
+	return where
 }
