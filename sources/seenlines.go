@@ -8,7 +8,7 @@ const maxSeen = 20_000
 // seenLines are the newest lines that a tail gave: of the time from from on it
 // has all of them.
 type seenLines struct {
-	start  int64 // what is before is done
+	start  int64 // what is before is done, and not remembered
 	newest int64
 	counts lineCounts
 	added  int // since the last pruning
@@ -18,9 +18,23 @@ func newSeenLines(start int64) *seenLines {
 	return &seenLines{start: start, newest: start, counts: lineCounts{}}
 }
 
-// from is where to go on: behind all that was given, but for an overlap.
+// startAt says that nothing before at is wanted.
+func (s *seenLines) startAt(at int64) { s.start = max(s.start, at) }
+
+// from is where to go on: behind all that was given, but for what may be late.
 func (s *seenLines) from() int64 {
-	return max(s.start, s.newest-int64(tailOverlap))
+	at := s.newest - int64(tailLate)
+	var late []int64
+	for k := range s.counts {
+		if k.ts >= at {
+			late = append(late, k.ts)
+		}
+	}
+	if len(late) > tailReread {
+		slices.Sort(late)
+		at = late[len(late)-tailReread]
+	}
+	return max(s.start, min(at, s.newest-int64(tailOverlap)))
 }
 
 // add adds a line at our time now. One that is ahead of it does not move from:
@@ -44,16 +58,15 @@ func (s *seenLines) prune() {
 		times = append(times, k.ts)
 	}
 	slices.Sort(times)
-	s.start = times[len(times)-maxSeen]
-	s.drop(s.start)
+	s.drop(times[len(times)-maxSeen])
 	if len(s.counts) > 2*maxSeen { // of one time
-		s.start = times[len(times)-1] + 1
-		clear(s.counts)
+		s.drop(times[len(times)-1] + 1)
 	}
 	s.newest = max(s.newest, s.start)
 }
 
 func (s *seenLines) drop(before int64) {
+	s.startAt(before)
 	for k := range s.counts {
 		if k.ts < before {
 			delete(s.counts, k)

@@ -17,9 +17,14 @@ import (
 const (
 	// TailEvery is how often lines are asked for where they are not sent.
 	TailEvery = 2 * time.Second
-	// tailOverlap is how far behind the newest line a tail that goes on begins:
-	// lines of several streams do not arrive in the order of their times.
+	// tailOverlap is how far behind the newest line a tail that goes on begins at
+	// least: lines of several streams do not arrive in the order of their times.
 	tailOverlap = 10 * time.Second
+	// tailLate is how far it begins behind it where that is no more than
+	// tailReread lines: a decision is written when its request ends, with the time
+	// at which it was accepted.
+	tailLate   = 15 * time.Minute
+	tailReread = 500
 	// tailKept is how much more of what was given is remembered: longer than what
 	// was missed takes to be fetched.
 	tailKept = time.Minute
@@ -76,8 +81,9 @@ type TailNews struct {
 // Tail gives take the newest q.Limit lines from q.Start on, and then each line
 // as it is written: sent by a websocket or, where the server or something
 // before it refuses that, asked for every TailEvery. After an interruption it
-// goes on where it was: no line is lost or given twice. q.End and q.Forward say
-// nothing.
+// goes on where it was: no line is given twice, and none is lost but one that
+// says it is older than what is asked for again (see tailLate), or where
+// TailState.Why says so. q.End and q.Forward say nothing.
 //
 // It returns when ctx ends, or when the query is refused or cannot be asked at
 // all. take is called by nobody else, one call at a time; while it blocks,
@@ -202,7 +208,10 @@ func (t *tail) fill(ctx context.Context) error {
 		if !t.begun {
 			slices.Reverse(a.Rows)
 			t.begun = true
-			a.CutOff = false // the newest were asked for
+			if a.CutOff { // the newest were asked for
+				t.seen.startAt(a.Rows[0].TS)
+				a.CutOff = false
+			}
 		}
 		t.give(a.Rows, before)
 		if !a.CutOff || a.More == nil || len(a.Rows) == 0 {
@@ -289,7 +298,7 @@ func (t *tail) live(ctx context.Context) (refused bool, err error) {
 		}
 		why = "lines may be missing: " + Why(err)
 	}
-	before := t.seen.since(from)
+	before := t.seen.since(t.seen.from()) // it sends late lines that were fetched, too
 	settled := time.NewTimer(tailSettles)
 	defer settled.Stop()
 	for silent := true; ; {

@@ -254,6 +254,63 @@ func TestTailGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
+// A decision is written when its request ends, and has the time at which it was
+// accepted: lines that are asked for come minutes late. Those before the newest
+// that were wanted at first stay away.
+func TestTailFindsLateLines(t *testing.T) {
+	s := &tailServer{tail: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusMethodNotAllowed) }}
+	now := time.Now()
+	at := func(d time.Duration) int64 { return now.Add(d).UnixNano() }
+	s.add(at(-4*time.Second), "not wanted")
+	s.add(at(-3*time.Second), "first")
+	s.add(at(-2*time.Second), "second")
+	_, l := clients(t, serve(t, s.ServeHTTP))
+	f := followTail(t, l, LogQuery{Query: "{}", Limit: 2})
+	f.until("the newest", func(lines []string, _ TailState) bool { return slices.Equal(lines, []string{"first", "second"}) })
+	s.add(at(0), "third")
+	f.until("no older ones", func(lines []string, _ TailState) bool {
+		return slices.Equal(lines, []string{"first", "second", "third"})
+	})
+	_ = f.stop()
+
+	f = followTail(t, l, LogQuery{Query: "{}"})
+	f.until("all", func(lines []string, _ TailState) bool { return len(lines) == 4 })
+	s.add(at(-5*time.Minute), "took five minutes")
+	f.until("a late one", func(lines []string, _ TailState) bool { return len(lines) == 5 && lines[4] == "took five minutes" })
+	s.add(at(time.Second), "fourth")
+	f.until("none twice", func(lines []string, _ TailState) bool { return len(lines) == 6 && lines[5] == "fourth" })
+}
+
+// Where a tail goes on it remembers all that it gave.
+func TestTailNeverAsksForWhatItForgot(t *testing.T) {
+	s := newSeenLines(0)
+	ts := int64(1e18)
+	var given []int64
+	for i := range 100_000 {
+		gap := int64(5 * time.Millisecond) // busy
+		if i > 90_000 {
+			gap = int64(2 * time.Second) // and then not: the way back is long
+		}
+		ts += gap
+		given = append(given, ts)
+		s.add(lineKey{ts, uint64(i)}, ts)
+		if i < 10_000 || i%997 != 0 {
+			continue
+		}
+		from := s.from()
+		first, _ := slices.BinarySearch(given, from)
+		if n := len(s.since(from)); n != len(given)-first {
+			t.Fatalf("line %d: %d were given from there on, and it knows %d", i, len(given)-first, n)
+		}
+		if from > ts-int64(tailOverlap) {
+			t.Fatalf("line %d: goes on %s before it", i, time.Duration(ts-from))
+		}
+	}
+	if back := time.Duration(ts - s.from()); back < tailLate-time.Minute {
+		t.Errorf("of few lines it goes back %s alone", back)
+	}
+}
+
 func TestTailCountsWhatTheServerDropped(t *testing.T) {
 	s := &tailServer{}
 	end := make(chan struct{})
