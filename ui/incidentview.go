@@ -40,6 +40,9 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 		return m.noIncident(d, now, w)
 	}
 	clock := d.clock(now)
+	if f.filter != "" { // the timeline is what has a filter
+		return m.timeline(v, clock, w, f)
+	}
 	var rows []row
 	if whole := d.incident.Whole(now); whole.State != sources.Value {
 		rows = append(rows, entry("as of", text.Clock(v.At, clock)+", "+text.Age(whole.Age+m.stood())+" ago: "+m.mute(), w, warn)...)
@@ -62,11 +65,16 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 	for i := range v.Closing {
 		rows = append(rows, m.closingRows(&v.Closing[i], clock, w)...)
 	}
+	return append(append(rows, nil), m.timeline(v, clock, w, f)...)
+}
+
+// timeline is what happened, the newest first.
+func (m *model) timeline(v *api.Incident, clock time.Time, w int, f *sieve) []row {
 	title := styled(accent, " TIMELINE").add(normal, ", newest first, "+strconv.Itoa(v.Entries)+" entries")
 	if v.Lost > 0 {
 		title = title.add(warn, "; "+strconv.Itoa(v.Lost)+" were left out for their number")
 	}
-	rows = append(rows, nil, title)
+	rows := []row{title}
 	for i := len(v.Timeline) - 1; i >= 0; i-- {
 		if e := &v.Timeline[i]; f.pass(e.By, e.Kind, e.Text) {
 			rows = append(rows, m.timelineRows(e, clock, w)...)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"failback/gateway/operator/api"
@@ -41,25 +42,25 @@ func (m *model) moneyBody(w int, f *sieve) []row {
 	return append(rows, indented(3, "nothing is recorded: this gateway keeps no ledger. Prices of upstreams and budgets of keys are what would fill this: spend, reservations, and what a fallback costs more than its primary", w, dim)...)
 }
 
-// budgetWord is the error budget that somebody should look at, with its key, for
-// the overview: one that burns fast before one that is spent, and that before one
-// that burns slowly; nil without one.
-func (m *model) budgetWord(d *data, now time.Time, w int) row {
+// budgetRow is the error budget that somebody should look at, for the overview: one
+// that burns fast before one that is spent, and that before one that burns slowly;
+// nil without one.
+func (m *model) budgetRow(d *data, now time.Time, w int) row {
 	s := d.state.Value()
 	if s == nil || d.state.Whole(now).State == sources.Unknown {
 		return nil
 	}
 	var worst *api.Budget
 	model, word, n := "", "", 0
-	for _, w := range text.Burns {
+	for _, is := range text.Burns {
 		for i := range s.Models {
 			for j := range s.Models[i].Budgets {
 				b := &s.Models[i].Budgets[j]
-				if text.Burning(b) != w {
+				if text.Burning(b) != is {
 					continue
 				}
 				if n++; worst == nil {
-					worst, model, word = b, s.Models[i].Name, w
+					worst, model, word = b, s.Models[i].Name, is
 				}
 			}
 		}
@@ -67,31 +68,34 @@ func (m *model) budgetWord(d *data, now time.Time, w int) row {
 	if worst == nil {
 		return nil
 	}
-	st := bad
-	if word == text.BurnsSlowly {
-		st = warn
+	label, st := " BUDGET      ", bad
+	if w < wide {
+		label = " BUDGET   "
 	}
-	says := word
+	says, over := word, ""
 	switch word {
 	case text.BurnsFast:
-		says = "burns " + m.number(d.state.Number(worst.BurnFast, now), text.Burn)
+		says, over = "burns "+m.number(d.state.Number(worst.BurnFast, now), text.Burn), " in the last hour"
 	case text.BurnsSlowly:
-		says = "burns " + m.number(d.state.Number(worst.BurnSlow, now), text.Burn)
+		says, over, st = "burns "+m.number(d.state.Number(worst.BurnSlow, now), text.Burn), " in the last 6h", warn
 	}
-	name := cutMiddle(m.th.outside(model), 14, m.gl.cut)
-	r := row{{"[$]", accent}}
-	switch {
-	case w >= wide:
-		r = r.add(st, " "+name+" "+m.th.outside(worst.Objective)+" budget "+says)
-	case w >= narrow:
-		r = r.add(st, " "+name+" budget "+says)
-	default:
-		r = r.add(st, " budget "+says)
+	of, bare := m.th.outside(model)+" "+m.th.outside(worst.Objective)+" ", cutMiddle(m.th.outside(model), 20, m.gl.cut)+" "
+	spent := m.number(d.state.Number(worst.Spent, now), text.Spent)
+	if word == text.IsSpent {
+		spent = ": " + spent
+	} else {
+		spent = ", " + spent + " spent"
 	}
+	more := ""
 	if n > 1 {
-		r = r.add(dim, " (+"+strconv.Itoa(n-1)+")")
+		more = " (+" + strconv.Itoa(n-1) + ")"
 	}
-	return r
+	line := func(name string, tail ...string) row {
+		return row{{label, accent}, {name, normal}, {says, st}, {strings.Join(tail, "") + more, normal}}
+	}
+	all := row{{"$", accent}, {": all ", normal}}
+	r := first(w-all.width()-2, line(of, over, spent), line(of, spent), line(bare, spent), line(bare))
+	return r.apart(all, w, false, m.gl.cut)
 }
 
 // budgetRows are one error budget.

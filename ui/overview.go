@@ -77,6 +77,10 @@ func planOverview(w, room, n int, filtered bool) plan {
 	return p
 }
 
+// budgetRoom is the room of an overview from which on an error budget that burns
+// has a row: less has it for upstreams and the way back.
+const budgetRoom = 14
+
 // overview is the body of the first screen.
 func (m *model) overview(w, room int) []row {
 	d, now := m.d()
@@ -84,6 +88,13 @@ func (m *model) overview(w, room int) []row {
 	l := &m.lists[overview]
 	start := m.start(d, now, w, room)
 	if start != nil {
+		room--
+	}
+	var budget row
+	if room >= budgetRoom {
+		budget = m.budgetRow(d, now, w)
+	}
+	if budget != nil {
 		room--
 	}
 	p := planOverview(w, room, len(us), l.filter != "")
@@ -95,6 +106,10 @@ func (m *model) overview(w, room int) []row {
 	rows = append(rows, m.users(d, now, w))
 	if p.fallback {
 		rows = append(rows, m.fallback(d, now, w))
+	}
+	if budget != nil {
+		rows = append(rows, budget)
+		room++
 	}
 	if start != nil {
 		rows = append(rows, start)
@@ -126,16 +141,6 @@ func (m *model) overview(w, room int) []row {
 		rows = append(rows, rule)
 	}
 	return rows
-}
-
-// pointers are what goes on and has a screen of its own, each with its key: an
-// open incident, an error budget that burns; nil without any.
-func (m *model) pointers(d *data, now time.Time, w int) row {
-	r, budget := m.incidentWord(d, now), m.budgetWord(d, now, w)
-	if r != nil && budget != nil {
-		r = r.add(normal, "   ")
-	}
-	return r.join(budget)
 }
 
 // age is how old the newest answer of a feed is, or that there is none, for

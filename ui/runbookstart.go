@@ -27,7 +27,7 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	}
 	ps := m.proposals()
 	waits := m.waiting(d, now)
-	open := m.pointers(d, now, w)
+	open := m.incidentWord(d, now)
 	if open != nil {
 		head = head.join(open).add(normal, "   ")
 	}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -435,7 +436,7 @@ func weave(g []row, below [][]row) []row {
 func (m *model) helpBody(w int, f *sieve) []row {
 	var rows []row
 	d, now := m.d()
-	if s := d.state.Value(); s != nil {
+	if s := d.state.Value(); s != nil && f.filter == "" {
 		for _, n := range text.Notices(s, d.clock(now)) {
 			rows = append(rows, entry(n.Word, m.th.outside(n.Text), w, warn)...)
 		}
@@ -466,7 +467,24 @@ func (m *model) helpBody(w int, f *sieve) []row {
 		}
 		rows = append(rows, entry("  "+k.Keys, k.Does+off, w, st)...)
 	}
-	rows = append(rows, nil, styled(accent, " what a number looks like"))
+	if f.filter == "" {
+		rows = append(rows, m.numberLegend(w)...)
+	}
+	n := len(rows)
+	for _, g := range glossary {
+		if f.pass(g.word, g.means) {
+			rows = append(rows, entry("  "+g.word, g.means, w, normal)...)
+		}
+	}
+	if len(rows) > n {
+		rows = slices.Insert(rows, n, nil, styled(accent, " what the columns and words say"))
+	}
+	return rows
+}
+
+// numberLegend is what the states of a number look like.
+func (m *model) numberLegend(w int) []row {
+	rows := []row{nil, styled(accent, " what a number looks like")}
 	for _, l := range []struct {
 		n    sources.Number
 		word string
@@ -481,15 +499,7 @@ func (m *model) helpBody(w int, f *sieve) []row {
 		rows = append(rows, entry("  "+m.number(l.n, text.Percent), l.word, w, numberStyle(l.n, normal))...)
 	}
 	rows = append(rows, entry("  (100%)", "a share as it was last known", w, warn)...)
-	rows = append(rows, m.sparkLegend(w)...)
-	rows = append(rows, nil, styled(accent, " what the columns and words say"))
-	for _, g := range glossary {
-		if !f.pass(g.word, g.means) {
-			continue
-		}
-		rows = append(rows, entry("  "+g.word, g.means, w, normal)...)
-	}
-	return rows
+	return append(rows, m.sparkLegend(w)...)
 }
 
 // glossary is what the screens say in one word.

@@ -46,17 +46,17 @@ func TestBurningBudgetOnTheOverview(t *testing.T) {
 		want              string
 	}{
 		{"it lasts", 0.68, 14.2, 3.1, ""},
-		{"fast", 0.68, 14.4, 3.1, "[$] sonnet availability budget burns 14.4x"},
-		{"slowly", 0.68, 9, 6, "[$] sonnet availability budget burns 6.0x"},
-		{"spent", 1.02, 0, 0, "[$] sonnet availability budget is spent"},
-		{"no bound", api.Unbounded, api.Unbounded, 0, "[$] sonnet availability budget burns no bound"},
+		{"fast", 0.68, 14.4, 3.1, "sonnet availability burns 14.4x in the last hour, 68.0% spent"},
+		{"slowly", 0.68, 9, 6, "sonnet availability burns 6.0x in the last 6h, 68.0% spent"},
+		{"spent", 1.02, 0, 0, "sonnet availability is spent: 102.0%"},
+		{"no bound", api.Unbounded, api.Unbounded, 0, "sonnet availability burns no bound in the last hour, no bound spent"},
 	} {
 		inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
 			s := placesState()
 			b := &s.Models[0].Budgets[0]
 			b.Spent, b.BurnFast, b.BurnSlow = n(tt.spent), n(tt.fast), n(tt.slow)
 			give(m, s, nil, nil)
-			if got := screenOf(m); strings.Contains(got, "[$]") != (tt.want != "") || !strings.Contains(got, tt.want) {
+			if got := screenOf(m); strings.Contains(got, " BUDGET ") != (tt.want != "") || !strings.Contains(got, tt.want) {
 				t.Errorf("%s: want %q:\n%s", tt.name, tt.want, got)
 			}
 			keys(m, "$")
@@ -67,7 +67,7 @@ func TestBurningBudgetOnTheOverview(t *testing.T) {
 			keys(m, "o")
 			time.Sleep(10 * time.Second)
 			m.Update(tickMsg{})
-			if got := screenOf(m); strings.Contains(got, "[$]") {
+			if got := screenOf(m); strings.Contains(got, " BUDGET ") {
 				t.Errorf("%s, 10s old:\n%s", tt.name, got)
 			}
 		})
