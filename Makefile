@@ -2,3 +2,8 @@
 .PHONY: bench
 bench:
 	go run ./bench
+
+# The pictures in the README, drawn from what the console really draws.
+.PHONY: pictures
+pictures:
+	go test ./ui -count 1 -run TestPictures -v -pictures $(CURDIR)/docs/pictures
