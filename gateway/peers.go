@@ -26,12 +26,6 @@ const (
 	peerKept = 10 * time.Minute
 	// peerAway bounds taking leave of the others.
 	peerAway = 2 * time.Second
-	// auditEvery is how often the audit is read for what operators did at other
-	// gateways, auditBatch how much of it at once. The last auditAgain entries of
-	// before the start are read too: they may have come while it started.
-	auditAgain = 16
-	auditEvery = 2 * time.Second
-	auditBatch = 256
 )
 
 // peerRecord is what a gateway says of itself to those that share its store.
@@ -233,23 +227,4 @@ func (g *Gateway) openPeers(s *store.Store, cfg *config.Config, host string) err
 	p.sessions, p.alarm = g.operator.Sessions, g.alarm
 	g.peers = p
 	return nil
-}
-
-// followAudit takes in what operators do at the other gateways of the store,
-// until ctx ends.
-func (g *Gateway) followAudit(ctx context.Context) error {
-	tick := time.NewTicker(auditEvery)
-	defer tick.Stop()
-	for {
-		entries, err := g.audit.news(ctx)
-		g.operator.Heard(entries)
-		if err == nil && len(entries) == auditBatch {
-			continue
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
