@@ -168,6 +168,49 @@ func cutRight(s string, n int, mark string) string {
 	return ansi.Truncate(s, n, mark)
 }
 
+// cutLeft cuts what a string begins with.
+func cutLeft(s string, n int, mark string) string {
+	w := width(s)
+	switch {
+	case w <= n:
+		return s
+	case n <= 0:
+		return ""
+	}
+	keep := max(n-width(mark), 0)
+	end := ansi.TruncateLeft(s, w-keep, "")
+	if width(end) > keep { // a wide character lay on the cut
+		end = ansi.TruncateLeft(s, w-keep+1, "")
+	}
+	return cutRight(mark+end, n, "")
+}
+
+// cutAlike cuts names to n columns so that as few as can be become alike: in the
+// middle, else at their beginnings, else at their ends.
+func cutAlike(names []string, n int, mark string) []string {
+	var best []string
+	least := -1
+	for _, cut := range []func(string, int, string) string{cutMiddle, cutLeft, cutRight} {
+		short := make([]string, len(names))
+		whose := make(map[string]string, len(names))
+		alike := 0
+		for i, s := range names {
+			short[i] = cut(s, n, mark)
+			if other, ok := whose[short[i]]; ok && other != s {
+				alike++
+			}
+			whose[short[i]] = s
+		}
+		if least < 0 || alike < least {
+			best, least = short, alike
+		}
+		if alike == 0 {
+			break
+		}
+	}
+	return best
+}
+
 // cutMiddle cuts a name where names differ least: in the middle.
 func cutMiddle(s string, n int, mark string) string {
 	w := width(s)

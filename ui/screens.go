@@ -518,7 +518,7 @@ var glossary = []struct{ word, means string }{
 	{"evidence", "what speaks for the next step: pass, fail, or no data, which holds; y then needs a reason, and the name where it fails"},
 	{"plan", "an operator's approval of all steps: each goes by itself when its evidence passes"},
 	{"spare", "an upstream that is primary of nothing: it takes what others leave"},
-	{"ramp", "a bucket that came back admits 1, 2, 4, … at once: a recovering provider is cold"},
+	{"ramp", "a bucket that came back admits 1, 2, 4 and so on at once: a recovering provider is cold"},
 	{"overflow", "a request outside a share that its upstream answered all the same, because nobody else could"},
 	{"...", "behind LIVE: a share was given and the traffic is settling, for so long"},
 }

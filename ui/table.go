@@ -196,6 +196,11 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 	for _, c := range cs {
 		h = h.add(dim, pad+right(c.head, c.w, m.gl.cut))
 	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].name
+	}
+	names = cutAlike(names, nameW, m.gl.cut)
 	out := []row{h}
 	for i := range rows {
 		c := &rows[i]
@@ -203,7 +208,7 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 		if top+i == at {
 			mark, st = " > ", strong
 		}
-		r := row{{mark, accent}, {left(cutMiddle(c.name, nameW, m.gl.cut), nameW, m.gl.cut), st}}
+		r := row{{mark, accent}, {left(names[i], nameW, m.gl.cut), st}}
 		if measured {
 			r = r.add(healths[i].style, pad+left(healths[i].text, healthW, m.gl.cut))
 		}
