@@ -11,7 +11,8 @@ import (
 	"failback/sources"
 )
 
-// crowded is a console with 200 upstreams and 100,000 decisions.
+// crowded is a console with 200 upstreams, 100,000 decisions and as many changes
+// as are kept.
 func crowded() (*model, api.State) {
 	m := testModel(120, 40)
 	s := incidentState()
@@ -24,7 +25,14 @@ func crowded() (*model, api.State) {
 		ds[i] = some[i%len(some)]
 		ds[i].RequestID = "req-" + strconv.Itoa(len(ds)-i)
 	}
-	give(m, s, incidentEvents(), ds)
+	var es []api.Event
+	for len(es) < maxChanges {
+		for _, e := range incidentEvents() {
+			e.Seq = uint64(len(es) + 1)
+			es = append(es, e)
+		}
+	}
+	give(m, s, es, ds)
 	return m, s
 }
 
@@ -56,6 +64,7 @@ var benchScreens = []struct {
 	}},
 	{"runbook", func(m *model) { keys(m, "1", "j") }},
 	{"changes", func(m *model) { keys(m, "e") }},
+	{"changes-filtered", func(m *model) { keys(m, "e", "/", "o", "p", "e", "n", "enter") }},
 	{"incident", func(m *model) { keys(m, "i"); giveIncident(m, theIncident()) }},
 	{"map", func(m *model) { keys(m, "m") }},
 	{"queue", func(m *model) { keys(m, "w") }},

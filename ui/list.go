@@ -88,16 +88,30 @@ func (m *model) upstreams() (us []*api.Upstream, all int) {
 	return us, len(s.Upstreams)
 }
 
+// changeRows are the changes that have a line, as of from.
+type changeRows struct {
+	from *api.Event // the newest of all
+	of   int
+	es   []*api.Event
+}
+
 // changeRows returns the changes that have a line and pass the filter, newest
-// first, and how many have a line.
+// first, and how many have a line. Nobody changes what it returns.
 func (m *model) changeRows() (es []*api.Event, all int) {
 	d := m.source(changes)
+	if len(d.changes) == 0 {
+		return nil, 0
+	}
 	l := &m.lists[changes]
-	for i := range d.changes {
-		if shown(&d.changes[i]) {
-			es = append(es, &d.changes[i])
+	if r := &m.lines; r.from != &d.changes[0] || r.of != len(d.changes) {
+		*r = changeRows{from: &d.changes[0], of: len(d.changes)}
+		for i := range d.changes {
+			if shown(&d.changes[i]) {
+				r.es = append(r.es, &d.changes[i])
+			}
 		}
 	}
+	es = m.lines.es
 	all = len(es)
 	var from any
 	if all > 0 {

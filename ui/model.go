@@ -42,6 +42,7 @@ type model struct {
 	// What both are is forgotten with each Update and each View.
 	upstreamRows upstreamRows
 	proposed     proposed
+	lines        changeRows
 	scroll       int // of the screens that are text
 	typing       bool
 	filter       textinput.Model
