@@ -197,13 +197,17 @@ func TestEmbeddedPropose(t *testing.T) {
 		{bucket("open", "failure_rate", "10/20 failed (overloaded x10)"), []string{"provider-5xx"}},
 		{bucket("open", "failure_rate", "10/20 failed (bad_response x10)"), []string{"provider-5xx"}},
 		{bucket("open", "weight", "9/30 failed, weight 70 of 100 is below the next candidate's 80"), []string{"provider-5xx"}},
-		{bucket("open", "consecutive", "5 failed in a row (connect x5)"), nil},
+		{bucket("open", "consecutive", "5 failed in a row (connect x5)"), []string{"provider-unreachable"}},
+		{bucket("open", "consecutive", "5 failed in a row (first_output_timeout x5)"), []string{"provider-silent"}},
+		{bucket("open", "slow", "10 waiting completed none in 2s"), []string{"provider-silent"}},
+		{bucket("open", "rate_limited", "15/20 attempts got a 429"), []string{"rate-limited"}},
+		{bucket("open", "failure_rate", "10/20 failed (interrupted x10)"), []string{"stream-interruptions"}},
+		{bucket("open", "forced", ""), nil},
 	} {
 		var got []string
 		for _, m := range runbooks.Propose(rs, runbooks.Situation{State: &api.State{Upstreams: []api.Upstream{tc.u}}}) {
 			got = append(got, m.Runbook.ID)
 		}
-		got = slices.DeleteFunc(got, func(id string) bool { return id != "provider-5xx" && id != "manual-failback" })
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s %s: %v, want %v", tc.u.Breakers[1].Reason, tc.u.Breakers[1].Detail, got, tc.want)
 		}

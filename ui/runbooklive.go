@@ -298,11 +298,7 @@ func (l *live) violations() {
 	case len(v.Warnings) > 0: // it may be that question
 		l.put(name, row{{"??", warn}, {" prometheus answers in part", dim}})
 	default:
-		st := good
-		if l.d.metrics.Whole(l.now).State != sources.Value {
-			st = dim
-		}
-		l.put(name, styled(st, "none in the last hour"))
+		l.put(name, plain("none in the last hour"))
 	}
 }
 

@@ -50,7 +50,7 @@ func (l *live) itself(name string, s *api.State) {
 	case runbooks.LiveStore:
 		switch {
 		case s.Store.Error != "":
-			l.put(name, row{{"writes fail", bad}, {" since " + ago(s.Store.Since), normal}}, styled(dim, out(s.Store.Error)))
+			l.put(name, row{{"writes fail", bad}, {" for " + text.Age(clock.Sub(s.Store.Since)), normal}}, styled(dim, out(s.Store.Error)))
 		default:
 			well("can be written")
 		}
@@ -90,7 +90,7 @@ func (l *live) itself(name string, s *api.State) {
 		case !t.Configured:
 			l.put(name, styled(dim, "not configured"))
 		case t.Error != "":
-			l.put(name, styled(warn, "not taken since "+ago(t.ErrorAt)), plain(text.Count(t.Dropped)+" spans dropped"), styled(dim, out(t.Error)))
+			l.put(name, styled(warn, "refused "+ago(t.ErrorAt)), plain(text.Count(t.Dropped)+" spans dropped"), styled(dim, out(t.Error)))
 		default:
 			l.put(name, plain(text.Count(t.Exported)+" spans taken, "+text.Count(t.Dropped)+" dropped"))
 		}

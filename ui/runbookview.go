@@ -182,6 +182,9 @@ func (m *model) runbookWindow(w, room int) []row {
 	rb := &m.runbook
 	r := m.reading()
 	title := row{{" RUNBOOK ", accent}, {m.th.outside(rb.open.Title), strong}}
+	if aged := m.aged(rb.open); aged != "" {
+		title = first(w-16, title.add(warn, "  "+aged), title.add(warn, "  AGED"), row{{" AGED ", warn}}.join(title))
+	}
 	rows = append(rows, title.apart(plain(m.ticked()+" "), w, w >= 60, m.gl.cut), m.underTitle(w))
 	p := m.planRunbook(w, room-runbookHead)
 	m.seeStop(p.text, r, p.room)
@@ -220,9 +223,8 @@ func (m *model) underTitle(w int) row {
 	match := m.matching(w)
 	call := plain("call " + m.contact() + " ")
 	reviewed := call.add(dim, " reviewed "+m.runbook.open.Reviewed.Format("2006-01-02")+" ")
-	if aged := m.aged(m.runbook.open); aged != "" {
-		reviewed = call.add(warn, " "+aged+" ")
-		call = styled(warn, "AGED ").join(call)
+	if m.aged(m.runbook.open) != "" {
+		reviewed = call // the title says so
 	}
 	if match.width()+2+reviewed.width() <= w {
 		return match.apart(reviewed, w, false, m.gl.cut)
