@@ -24,6 +24,8 @@ const (
 	waiting = 64
 	// queryTime is how long an answer may take, waiting included.
 	queryTime = time.Minute
+	// readTime is how long a client may take to read it.
+	readTime = 30 * time.Second
 	// maxAnswer is how large one may be.
 	maxAnswer = 64 << 20
 	// maxForm is how large the form of a request may be.
@@ -114,6 +116,7 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 			fail(w, err)
 			return
 		}
+		unhurried(w)
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 		parts := [][]byte{[]byte(`{"status":"success","data":`), body, []byte("}\n")} // it may be large: no copy
 		if _, ok := data.(indexStats); ok {
@@ -125,6 +128,12 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 			}
 		}
 	})
+}
+
+// unhurried lets the reader of an answer begin now: the time that the server
+// gave it runs since the question came, and may be over.
+func unhurried(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(readTime)) // a recorder in a test has none
 }
 
 // encode makes what stands under data in a successful answer.
@@ -167,6 +176,7 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, context.Canceled):
 		status, text = statusClosedRequest, "the request was cancelled by the client"
 	}
+	unhurried(w)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)

@@ -343,6 +343,29 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// Whoever serves the API bounds the time of an answer's reader from when the
+// question came. A slow query, or one that waits its turn, takes longer than
+// that, and is answered all the same.
+func TestASlowAnswerIsWritten(t *testing.T) {
+	s := recorded(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(-time.Second)) // it has run out by the time of the answer
+		s.Handler().ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	for query, want := range map[string]int{`{service_name="failback"}`: http.StatusOK, `{`: http.StatusBadRequest} {
+		res, err := http.Get(server.URL + "/loki/api/v1/query_range?query=" + url.QueryEscape(query))
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != want || len(body) == 0 {
+			t.Errorf("%s: %d %q, %v, want %d", query, res.StatusCode, body, err, want)
+		}
+	}
+}
+
 func TestStatusOfAnError(t *testing.T) {
 	_, parse := logql.Parse("{")
 	for _, tc := range []struct {
