@@ -174,8 +174,11 @@ func openings(s *api.State, changes []api.Event) map[string][]runbooks.Opening {
 	}
 	for i := 0; i < len(changes) && len(going) > 0; i++ {
 		e := &changes[i]
+		if e.Event != text.KindBreaker {
+			continue
+		}
 		bucket := e.Provider + ":" + e.Capability
-		if e.Event != text.KindBreaker || !going[bucket] {
+		if !going[bucket] {
 			continue
 		}
 		if e.To == "closed" || e.From == "closed" {
