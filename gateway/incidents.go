@@ -31,8 +31,6 @@ const (
 	queuedEvents = 1024
 	// countEvery is how often what requests came to is written into an incident.
 	countEvery = 30 * time.Second
-	// maxOpen is how many incidents can be open at a time.
-	maxOpen = 20
 )
 
 // incidents are the incidents of this gateway and of those it shares a store
@@ -46,11 +44,17 @@ type incidents struct {
 	counting atomic.Bool    // an incident is open
 
 	// What follows belongs to whoever judges.
-	ratio  incident.Ratio
-	probed map[string]bool // degraded upstreams whose probes passed
+	ratio   incident.Ratio
+	probed  map[string]bool // degraded upstreams whose probes passed
+	silence incident.Silence
+
+	// changing is held from a look at the incidents to the changes that follow from
+	// it, never while the store is asked. It comes before mu and the book's own.
+	changing sync.Mutex
 
 	mu      sync.Mutex // guards everything that follows
 	queue   []decision.Event
+	missed  int // had no room in queue
 	past    []decision.Event
 	counts  incident.Counts // not in an incident yet
 	notes   []string        // of what was bad, likewise
@@ -72,7 +76,8 @@ func (i *incidents) event(e decision.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if len(i.queue) >= queuedEvents {
-		i.queue = slices.Delete(i.queue, 0, 1)
+		i.queue = i.queue[1:]
+		i.missed++
 	}
 	i.queue = append(i.queue, e)
 }
@@ -151,7 +156,8 @@ func (i *incidents) take(now time.Time) (incident.Counts, []string) {
 	return c, notes
 }
 
-// flushCounts writes what was counted into every open incident.
+// flushCounts writes what was counted into every open incident. It requires
+// changing.
 func (i *incidents) flushCounts(now time.Time, records []incident.Record) {
 	c, notes := i.take(now)
 	for _, r := range records {
@@ -181,6 +187,14 @@ func clientNotes(r incident.Record) (n int) {
 	return n
 }
 
+// flush has the records hold all that happened until now.
+func (i *incidents) flush(now time.Time) {
+	i.changing.Lock()
+	defer i.changing.Unlock()
+	i.tell(now)
+	i.flushCounts(now, i.book.Records())
+}
+
 // concerns reports whether r has a trouble that this gateway alone sees.
 func (i *incidents) concerns(r incident.Record) bool {
 	for _, t := range r.Troubles {
@@ -200,11 +214,14 @@ func (i *incidents) countsDue(now time.Time) bool {
 
 // step looks at s and at what happened since, and has the incidents follow.
 func (i *incidents) step(now time.Time, s incident.Situation) {
+	i.changing.Lock()
+	defer i.changing.Unlock()
 	i.tell(now)
 	if i.kept != nil && !i.kept.ready(now) {
 		return // it is not known yet what is open
 	}
-	for range maxOpen {
+	s.Silent = i.silence.Of(i.book.Records(), now)
+	for range incident.MaxOpen {
 		records := i.book.Records()
 		found := incident.Observe(now, s, records)
 		if len(found) == 0 {
@@ -238,11 +255,12 @@ func (i *incidents) step(now time.Time, s incident.Situation) {
 	}
 }
 
-// tell puts what happened into the timeline that it belongs to.
+// tell puts what happened into the timeline that it belongs to. It requires
+// changing.
 func (i *incidents) tell(now time.Time) {
 	i.mu.Lock()
-	queue := i.queue
-	i.queue = nil
+	queue, missed := i.queue, i.missed
+	i.queue, i.missed = nil, 0
 	i.past = append(i.past, queue...)
 	i.past = i.past[max(0, len(i.past)-pastEvents):]
 	i.mu.Unlock()
@@ -252,7 +270,9 @@ func (i *incidents) tell(now time.Time) {
 	records := i.book.Records()
 	for _, e := range queue {
 		if r, ok := incident.Concerned(records, e, now); ok {
-			i.book.Do(r.ID, eventOp(e), false)
+			op := eventOp(e)
+			op.Lost, missed = missed, 0
+			i.book.Do(r.ID, op, false)
 		}
 	}
 }
@@ -262,7 +282,8 @@ func eventOp(e decision.Event) incident.Op {
 	return incident.Op{Kind: incident.OpEvent, At: e.Time, By: cmp.Or(e.By, decision.Auto), Event: &line}
 }
 
-// begin opens an incident with what led to it since a time; zero: not known.
+// begin opens an incident with what led to it since a time; zero: not known. It
+// requires changing.
 func (i *incidents) begin(id string, op incident.Op, since time.Time, claim bool) {
 	// What was counted until now is not its own.
 	i.flushCounts(op.At, i.book.Records())
@@ -424,6 +445,9 @@ func noIncident(id string) error {
 
 // incidentFacts is what is known of the closing questions of r.
 func (g *Gateway) incidentFacts(r incident.Record) map[string]string {
+	if len(r.Upstreams) == 0 {
+		return incident.Facts(r, nil)
+	}
 	v := g.view()
 	var standings []incident.Standing
 	for _, name := range r.Upstreams {
@@ -457,23 +481,33 @@ func windowOf(s *setup, state traffic.State) string {
 // operator.Control.
 func (c *control) ChangeIncident(ctx context.Context, who operator.Actor, action, id string, cmd api.Command) (api.Result, error) {
 	g := (*Gateway)(c)
+	id, did, err := g.changeIncident(time.Now(), who, action, id, cmd)
+	if err != nil {
+		return api.Result{}, err
+	}
+	return g.incidentResult(ctx, id, did)
+}
+
+// changeIncident changes the record of id, which it makes for one that is to be
+// opened, and says what was done. It waits for nothing.
+func (g *Gateway) changeIncident(now time.Time, who operator.Actor, action, id string, cmd api.Command) (_, did string, err error) {
 	i := g.incidents
-	now := time.Now()
-	op := incident.Op{At: now, By: who.Name, Text: cmd.Reason}
+	i.changing.Lock()
+	defer i.changing.Unlock()
 	if action == operator.ActionIncidentOpen {
 		if err := i.room(); err != nil {
-			return api.Result{}, err
+			return "", "", err
 		}
 		id = incident.NewID(now, salt())
 		i.tell(now)
 		i.begin(id, incident.Op{At: now, By: who.Name, Cause: api.CauseOperator, Title: cmd.Reason}, time.Time{}, false)
-		return g.incidentResult(ctx, id, "opened")
+		return id, "opened", nil
 	}
 	r, _, ok := i.book.Get(id)
 	if !ok {
-		return api.Result{}, noIncident(id)
+		return "", "", noIncident(id)
 	}
-	var did string
+	op := incident.Op{At: now, By: who.Name, Text: cmd.Reason}
 	switch action {
 	case operator.ActionIncidentNote:
 		op.Kind, did = incident.OpNote, "noted"
@@ -488,10 +522,10 @@ func (c *control) ChangeIncident(ctx context.Context, who operator.Actor, action
 		did = cmd.Question + " is answered"
 	case operator.ActionIncidentClose:
 		if !r.Open() {
-			return g.incidentResult(ctx, id, "closed already, by "+r.ClosedBy)
+			return id, "closed already, by " + r.ClosedBy, nil
 		}
 		if left := r.Unanswered(); len(left) > 0 && !cmd.Override {
-			return api.Result{}, &api.Error{
+			return "", "", &api.Error{
 				Code: api.CodeBlocked, Message: fmt.Sprintf("incident %s: closing questions without an answer: %s", id, strings.Join(left, ", ")),
 				Hint: "answer them, or --override --reason WHY closes it all the same",
 			}
@@ -502,26 +536,26 @@ func (c *control) ChangeIncident(ctx context.Context, who operator.Actor, action
 		op.Kind, op.Facts, did = incident.OpClose, g.incidentFacts(r), "closed"
 	case operator.ActionIncidentReopen:
 		if r.Open() {
-			return g.incidentResult(ctx, id, "open already")
+			return id, "open already", nil
 		}
 		if err := i.room(); err != nil {
-			return api.Result{}, err
+			return "", "", err
 		}
 		i.flushCounts(now, i.book.Records())
 		op.Kind, did = incident.OpReopen, "open again"
 	default:
-		return api.Result{}, fmt.Errorf("incident %s: no such action: %s", id, action)
+		return "", "", fmt.Errorf("incident %s: no such action: %s", id, action)
 	}
 	i.book.Do(id, op, false)
 	if op.Kind == incident.OpReopen {
 		i.counting.Store(true)
 	}
-	return g.incidentResult(ctx, id, did)
+	return id, did, nil
 }
 
 // room refuses to open one more incident where too many are.
 func (i *incidents) room() error {
-	if n := len(i.heads(true)); n >= maxOpen {
+	if n := len(i.heads(true)); n >= incident.MaxOpen {
 		return &api.Error{Code: api.CodeFailed, Message: fmt.Sprintf("%d incidents are open already", n), Hint: "close those that are over"}
 	}
 	return nil
@@ -560,9 +594,7 @@ func (g *Gateway) openIncidents() error {
 	}
 	g.incidents.kept = kept
 	g.onStop(func(ctx context.Context) error {
-		now := time.Now()
-		g.incidents.tell(now)
-		g.incidents.flushCounts(now, g.incidents.book.Records())
+		g.incidents.flush(time.Now())
 		return kept.writeAll(ctx)
 	})
 	if err := kept.load(g.ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +23,7 @@ type incidentStore struct {
 	started time.Time
 	woken   chan struct{}
 
-	writing sync.Mutex // held while a record is written
+	writing chan struct{} // holds one while a record is written
 }
 
 // newestIncident is the last that a gateway opened by itself.
@@ -52,7 +51,7 @@ const (
 )
 
 func newIncidentStore(s *store.Store, book *incident.Book, alarm func(string)) (*incidentStore, error) {
-	k := &incidentStore{book: book, alarm: alarm, started: time.Now(), woken: make(chan struct{}, 1)}
+	k := &incidentStore{book: book, alarm: alarm, started: time.Now(), woken: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
 	var err error
 	if k.records, err = store.NewBucket[incident.Record](s, store.BucketOptions{
 		Name: "incidents", Version: incident.Version, MaxBytes: incidentBytes,
@@ -136,21 +135,30 @@ func (k *incidentStore) keep(ctx context.Context) error {
 	}
 }
 
-// writeAll writes all that waits; the first error ends it.
+// writeAll writes all that waits. One that cannot be written is none of the others'
+// business, unless the store does not answer.
 func (k *incidentStore) writeAll(ctx context.Context) error {
+	var errs []error
 	for _, id := range k.book.Pending() {
-		if err := k.write(ctx, id); err != nil {
-			return err
+		err := k.write(ctx, id)
+		errs = append(errs, err)
+		if _, down := errors.AsType[*store.UnavailableError](err); down || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // write writes what waits of id. What another gateway wrote meanwhile is taken in
 // first.
 func (k *incidentStore) write(ctx context.Context, id string) error {
-	k.writing.Lock()
-	defer k.writing.Unlock()
+	select {
+	case k.writing <- struct{}{}:
+		defer func() { <-k.writing }()
+	case <-ctx.Done():
+		k.book.Failed(id)
+		return fmt.Errorf("incident %s: %w", id, ctx.Err())
+	}
 	for range incidentTurns {
 		w, ok := k.book.Work(id)
 		if !ok {
@@ -245,7 +253,12 @@ func (k *incidentStore) join(ctx context.Context, w incident.Work, n newestIncid
 // prune drops closed incidents that are not to be kept.
 func (k *incidentStore) prune(ctx context.Context, now time.Time) error {
 	for _, id := range incident.Stale(k.book.Records(), now) {
-		if err := k.records.Delete(ctx, id); err != nil {
+		// One that was opened again elsewhere stays.
+		err := k.records.DeleteRevision(ctx, id, k.book.Revision(id))
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		k.book.Forget(id)

@@ -28,7 +28,6 @@ type kept struct {
 	view     Record // stored and pending
 	claim    bool   // another gateway may have opened one for the same
 	failed   bool   // the last write failed
-	lost     int
 }
 
 // NewBook returns an empty book. writer is random and of this process alone,
@@ -64,20 +63,28 @@ func (b *Book) stamp(op Op) Op {
 }
 
 func (k *kept) push(op Op) {
-	op.Lost = k.lost
-	k.lost = 0
+	k.view = k.view.Apply(op) // it has what gives way to op until it is made anew
 	if len(k.pending) >= maxPending {
-		// What an operator said stays; of what happened the oldest goes.
-		i := slices.IndexFunc(k.pending, func(o Op) bool { return o.Kind == OpEvent })
-		if i < 0 {
-			i = slices.IndexFunc(k.pending, func(o Op) bool { return o.Kind != OpOpen })
+		i := leastPending(k.pending)
+		op.Lost += k.pending[i].Lost
+		if k.pending[i].Kind != OpCount {
+			op.Lost++
 		}
-		op.Lost += k.pending[i].Lost + 1
 		op.Counts = op.Counts.Plus(k.pending[i].Counts)
 		k.pending = slices.Delete(k.pending, i, i+1)
 	}
 	k.pending = append(k.pending, op)
-	k.view = k.view.Apply(op)
+}
+
+// leastPending is the op that gives way to a new one: of what happened the oldest,
+// then a count, which the new one takes over, then of what people wrote the oldest.
+func leastPending(pending []Op) int {
+	for _, kinds := range [][]OpKind{{OpEvent}, {OpCount}, {OpNote, OpTick}, {OpAnswer, OpTrouble, OpSwitch, OpClose, OpReopen}} {
+		if i := slices.IndexFunc(pending, func(o Op) bool { return slices.Contains(kinds, o.Kind) }); i >= 0 {
+			return i
+		}
+	}
+	return len(pending) - 1
 }
 
 // replay makes the view anew.
@@ -158,18 +165,27 @@ func (b *Book) Work(id string) (Work, bool) {
 
 // Wrote takes that the store has w under revision now.
 func (b *Book) Wrote(w Work, revision uint64) {
-	b.Learn(w.ID, w.Record, revision)
-	b.failed(w.ID, false)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.kept[w.ID]
+	if k == nil {
+		return // it was dropped meanwhile
+	}
+	// It may have been learned what others wrote after it, without this writer.
+	k.pending = slices.DeleteFunc(k.pending, func(op Op) bool { return op.Seq <= w.Seq })
+	k.failed = false
+	if revision > k.revision {
+		k.stored, k.revision, k.claim = w.Record, revision, false
+	}
+	k.replay(b.writer)
 }
 
 // Failed takes that id could not be written.
-func (b *Book) Failed(id string) { b.failed(id, true) }
-
-func (b *Book) failed(id string, is bool) {
+func (b *Book) Failed(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k := b.kept[b.current(id)]; k != nil {
-		k.failed = is
+		k.failed = true
 	}
 }
 
@@ -204,6 +220,16 @@ func (b *Book) Move(id, to string) {
 		}
 		k.push(b.stamp(op))
 	}
+}
+
+// Revision is the store's of what is known of id; 0: the store has none.
+func (b *Book) Revision(id string) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.kept[id]; k != nil {
+		return k.revision
+	}
+	return 0
 }
 
 // Forget drops a record that is not to be kept.

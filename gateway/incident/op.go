@@ -58,8 +58,8 @@ type Op struct {
 	Question string
 	Facts    map[string]string // OpClose: by question
 
-	Counts Counts
-	Lost   int // ops before it that had no room
+	Counts Counts // OpCount; of any other those of one that had no room
+	Lost   int    // what had no room before it
 }
 
 // Apply is r after op. What r took already, and what comes too late for one that is
@@ -73,9 +73,12 @@ func (r Record) Apply(op Op) Record {
 	}
 	late := r.State == api.IncidentClosed
 	r = r.clone()
+	r.Revision++
 	r.wrote(op)
 	r.Lost += op.Lost
-	r.Revision++
+	if !late {
+		r.Counts = r.Counts.Plus(op.Counts)
+	}
 	switch op.Kind {
 	case OpNote:
 		r.add(api.IncidentEntry{At: op.At, Kind: api.EntryNote, By: op.By, Text: op.Text})
@@ -115,8 +118,6 @@ func (r *Record) applyOpen(op Op) {
 		r.event(op)
 	case OpClose:
 		r.close(op)
-	case OpCount:
-		r.Counts = r.Counts.Plus(op.Counts)
 	}
 }
 
@@ -302,28 +303,19 @@ func (e *Entry) size() int {
 	return e.Bytes
 }
 
-// wrote notes that op is taken.
+// wrote notes that op is taken. Who wrote longest ago is forgotten, never who
+// writes.
 func (r *Record) wrote(op Op) {
-	r.Writers[op.Writer] = Writer{Instance: op.Instance, Seq: op.Seq, At: op.At}
+	r.Writers[op.Writer] = Writer{Instance: op.Instance, Seq: op.Seq, Revision: r.Revision}
 	for len(r.Writers) > maxWriters {
-		oldest := ""
+		oldest := op.Writer
 		for name, w := range r.Writers {
-			if o, ok := r.Writers[oldest]; !ok || w.At.Before(o.At) || w.At.Equal(o.At) && name < oldest {
+			if o := r.Writers[oldest]; w.Revision < o.Revision || w.Revision == o.Revision && name < oldest {
 				oldest = name
 			}
 		}
 		delete(r.Writers, oldest)
 	}
-}
-
-// heard is when a gateway last wrote to r.
-func (r Record) heard(instance string) (at time.Time) {
-	for _, w := range r.Writers {
-		if w.Instance == instance {
-			at = later(at, w.At)
-		}
-	}
-	return at
 }
 
 // textOf says for people what e is.

@@ -2,6 +2,7 @@ package incident
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,21 +122,71 @@ func TestTheRatioIsHeld(t *testing.T) {
 	}
 }
 
-// What another gateway alone sees ends when it says so, or when it is silent.
+// What another gateway alone sees ends when it says so, or when it is silent. Its
+// clock has no part in that.
 func TestATroubleOfAnotherGateway(t *testing.T) {
-	r := Record{}.Apply(Op{Writer: "w", Instance: "other", Seq: 1, At: day, Kind: OpOpen, ID: "x", Cause: api.CauseRatio, Title: "t"})
-	r = r.Apply(Op{Writer: "w", Instance: "other", Seq: 2, At: day, Kind: OpTrouble, Key: "ratio@other", Cause: api.CauseRatio, Phase: Ill, Text: "r"})
-	s := Situation{Instance: "me"}
-	if f := Observe(at(200), s, []Record{r}); len(f) != 0 {
-		t.Errorf("while it speaks: %+v", f)
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		r := Record{}.Apply(Op{Writer: "w", Instance: "other", Seq: 1, At: day.Add(ahead), Kind: OpOpen, ID: "x", Cause: api.CauseRatio, Title: "t"})
+		r = r.Apply(Op{Writer: "w", Instance: "other", Seq: 2, At: day.Add(ahead), Kind: OpTrouble, Key: "ratio@other", Cause: api.CauseRatio, Phase: Ill, Text: "r"})
+		var silence Silence
+		s := Situation{Instance: "me"}
+		look := func(now float64) []Finding {
+			s.Silent = silence.Of([]Record{r}, at(now))
+			return Observe(at(now), s, []Record{r})
+		}
+		if f := look(1000); len(f) != 0 {
+			t.Errorf("when it is first seen: %+v", f)
+		}
+		if f := look(1290); len(f) != 0 {
+			t.Errorf("while it speaks: %+v", f)
+		}
+		r = r.Apply(Op{Writer: "w", Instance: "other", Seq: 3, At: day.Add(ahead), Kind: OpCount})
+		for now := 1291.0; now < 1591; now++ {
+			r = r.Apply(Op{Writer: "v", Instance: "me", Seq: uint64(now), At: at(now), Kind: OpCount})
+			if f := look(now); len(f) != 0 {
+				t.Errorf("at %v, while it speaks: %+v", now, f)
+			}
+		}
+		if f := look(1592); len(f) != 1 || f[0].Phase != Back || f[0].Key != "ratio@other" {
+			t.Errorf("when it is silent: %+v", f)
+		}
+		s.Ratio = RatioState{Over: true, Since: at(1500)}
+		f := look(1592)
+		if len(f) != 1 || f[0].Phase != Ill || f[0].Key != "ratio@me" || f[0].Incident != "x" {
+			t.Errorf("while it is so here, too: %+v", f)
+		}
 	}
-	if f := Observe(at(301), s, []Record{r}); len(f) != 1 || f[0].Phase != Back || f[0].Key != "ratio@other" {
-		t.Errorf("when it is silent: %+v", f)
+}
+
+// While as many as may be are open, new trouble belongs to the newest of them,
+// however long its own is over.
+func TestTheMostThatAreOpen(t *testing.T) {
+	var all []Record
+	now := day
+	for i := range 3 * MaxOpen {
+		now = now.Add(3 * time.Hour)
+		s := Situation{Upstreams: []Upstream{{Name: fmt.Sprint("u", i%7), State: api.Degraded, Since: now}}}
+		for range 2 { // ill, and well again
+			for _, f := range Observe(now, s, all) {
+				if f.Incident == "" {
+					f.Incident = fmt.Sprint(i)
+					all = append(all, Record{}.Apply(Op{Writer: "w", Seq: 1, At: now, Kind: OpOpen, ID: f.Incident}))
+				}
+				k := slices.IndexFunc(all, func(r Record) bool { return r.ID == f.Incident })
+				all[k] = all[k].Apply(Op{Writer: "w", Seq: all[k].Revision + 1, At: now, Kind: OpTrouble, Key: f.Key, Upstream: f.Upstream, Phase: f.Phase, Shared: true, Text: f.Text})
+			}
+			if f := Observe(now, s, all); len(f) != 0 {
+				t.Fatalf("outage %d is not at rest: %+v", i, f)
+			}
+			now = now.Add(time.Minute)
+			s.Upstreams[0] = Upstream{Name: s.Upstreams[0].Name, State: api.Healthy, Share: 100}
+		}
 	}
-	s.Ratio = RatioState{Over: true, Since: at(100)}
-	f := Observe(at(301), s, []Record{r})
-	if len(f) != 1 || f[0].Phase != Ill || f[0].Key != "ratio@me" || f[0].Incident != "x" {
-		t.Errorf("while it is so here, too: %+v", f)
+	if len(all) != MaxOpen {
+		t.Errorf("%d are open", len(all))
+	}
+	if last := all[len(all)-1]; len(last.Upstreams) != 7 || last.Milestones.TrafficBack.IsZero() {
+		t.Errorf("the newest: %+v", last)
 	}
 }
 

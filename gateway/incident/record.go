@@ -88,9 +88,10 @@ type Answer struct {
 
 // Writer is the last that a record took of a process.
 type Writer struct {
-	Instance string    `json:"instance"`
-	Seq      uint64    `json:"seq"`
-	At       time.Time `json:"at"`
+	Instance string `json:"instance"`
+	Seq      uint64 `json:"seq"`
+	// Revision is the record's with it: who wrote last is told by no clock.
+	Revision uint64 `json:"revision"`
 }
 
 // Counts are what requests came to. They add up.
@@ -216,6 +217,10 @@ const (
 	joinsAfterBack = time.Hour
 	joinsByHand    = 12 * time.Hour // of one that is about nothing that is measured
 )
+
+// MaxOpen is how many incidents can be open at a time. Trouble that begins while
+// so many are belongs to the newest.
+const MaxOpen = 20
 
 // Joins reports whether trouble that begins now belongs to r.
 func (r Record) Joins(now time.Time) bool {

@@ -16,6 +16,8 @@ type Situation struct {
 	Upstreams []Upstream
 	Fault     *Fault // nil: none
 	Ratio     RatioState
+	// Silent are the gateways that say nothing any more; see Silence.
+	Silent map[string]bool
 }
 
 // Upstream is what a gateway knows of one upstream.
@@ -57,10 +59,6 @@ type Finding struct {
 	Title    string // of the incident, where one is to be opened
 	Text     string
 }
-
-// silence is after how long without a word what another gateway saw is judged by
-// those that are left.
-const silence = 5 * time.Minute
 
 // Observe compares s with records and says what is to be written. It returns
 // nothing once all of it has been. A situation that an operator closed an incident
@@ -185,7 +183,7 @@ func (o *observer) orphans(configured map[string]bool) {
 				continue
 			case t.Upstream != "" && !configured[t.Upstream]:
 				f.Text = t.Upstream + " is no longer configured"
-			case t.Instance != "" && t.Instance != o.s.Instance && o.now.Sub(r.heard(t.Instance)) > silence:
+			case t.Instance != "" && t.Instance != o.s.Instance && o.s.Silent[t.Instance]:
 				if t.Cause == api.CauseSharedFault && o.s.Fault != nil || t.Cause == api.CauseRatio && o.s.Ratio.Over {
 					continue
 				}
@@ -211,8 +209,14 @@ func (o *observer) having(key string) (found Record, ok bool) {
 
 // Newest is the newest record that what happens now belongs to.
 func Newest(records []Record, now time.Time) (found Record, ok bool) {
+	open := 0
 	for _, r := range records {
-		if r.Joins(now) && (!ok || r.OpenedAt.After(found.OpenedAt)) {
+		if r.Open() {
+			open++
+		}
+	}
+	for _, r := range records {
+		if (r.Joins(now) || r.Open() && open >= MaxOpen) && (!ok || r.OpenedAt.After(found.OpenedAt)) {
 			found, ok = r, true
 		}
 	}
