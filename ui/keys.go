@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"math/bits"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
@@ -135,8 +136,9 @@ func screenKeys() []binding {
 	}
 }
 
-// dialogTable is the table of the dialog's keys, for ? and the documentation;
-// the dialog itself dispatches them (dialog.go).
+// dialogTable is the table of the keys of what is open over a screen, for ? and the
+// documentation; each of it dispatches its own (dialog.go, form.go, list.go,
+// logs.go, leave.go).
 var dialogTable = []Key{
 	{"dialog", "y", "yes: send the command. Nothing else does, and paste never"},
 	{"dialog", "n esc", "change nothing"},
@@ -144,6 +146,15 @@ var dialogTable = []Key{
 	{"dialog", "left right", "choose another step"},
 	{"dialog", "r", "reread: go on from what is there now"},
 	{"dialog", "pgup pgdown", "scroll, where the window is too low for all of it"},
+	{"form of an incident", "enter", "send what was typed into the incident's record; it changes no traffic"},
+	{"form of an incident", "y", "yes, where nothing is to be typed"},
+	{"form of an incident", "up down", "choose which question is answered"},
+	{"form of an incident", "esc", "close it, and send nothing"},
+	{"filter, query and range while they are typed", "enter", "take what was typed"},
+	{"filter, query and range while they are typed", "esc", "clear the filter, or leave query and range as they were"},
+	{"leaving, where this console started the gateway", "l", "leave it serving"},
+	{"leaving, where this console started the gateway", "s", "stop it: it drains first"},
+	{"leaving, where this console started the gateway", "esc", "stay"},
 }
 
 // Key is a key of the console as the documentation lists it.
@@ -190,6 +201,9 @@ func joinKeys(keys []string) string {
 func where(o on) string {
 	if o == everywhere {
 		return "everywhere"
+	}
+	if n := bits.OnesCount32(uint32(o)); n > int(screens)/2+2 {
+		return "everywhere but " + where(everywhere&^o)
 	}
 	s := ""
 	for sc := range screens {
