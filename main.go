@@ -95,6 +95,7 @@ type invocation struct {
 	script, instance, listen   string
 	cooldown, dir              string
 	headless, endsWithStdin    bool
+	runbooks                   string
 	query                      queryFlags
 	rules                      rulesFlags
 }
@@ -217,12 +218,14 @@ func consoleFlags(in *invocation) {
 	connectFlags(in)
 	in.flags.BoolVar(&in.readOnly, "read-only", false, "no command can be given from this console")
 	in.flags.BoolVar(&in.ascii, "ascii", false, "draw with ASCII only")
+	in.flags.StringVar(&in.runbooks, "runbooks", "", "directory of runbooks (*.md) that extend the built-in ones, or replace those of the same id")
 }
 
 func demoFlags(in *invocation) {
 	in.flags.StringVar(&in.script, "script", "outage", "outage or quiet")
 	in.flags.BoolVar(&in.readOnly, "read-only", false, "no command can be given from this console")
 	in.flags.BoolVar(&in.ascii, "ascii", false, "draw with ASCII only")
+	in.flags.StringVar(&in.runbooks, "runbooks", "", "directory of runbooks (*.md) that extend the built-in ones, or replace those of the same id")
 	in.flags.BoolVar(&in.headless, "headless", false, "gateway, fake upstreams and traffic without a console")
 	in.flags.BoolVar(&in.endsWithStdin, "ends-with-stdin", false, "")
 	_ = in.flags.MarkHidden("ends-with-stdin") // how a console holds its demo's gateway

@@ -19,6 +19,7 @@ import (
 	"failback/gateway/incident"
 	"failback/gateway/operator/api"
 	"failback/launch"
+	"failback/runbooks"
 	"failback/sources"
 	"failback/sources/embedded"
 	"failback/ui"
@@ -157,8 +158,17 @@ func (in *invocation) console(target, dir string, stop func(context.Context) err
 	return ui.Run(in.ctx, ui.Options{
 		TokenFile: in.tokenFile,
 		Client:    client, Connect: connect, ReadOnly: in.readOnly, ASCII: in.ascii, Started: stop != nil, Stop: stop, Demo: isDemo,
-		DataDir: dir, Version: programVersion(), Report: incident.Report,
+		DataDir: dir, Version: programVersion(), Report: incident.Report, Runbooks: in.runbookDir(),
 	})
+}
+
+// runbookDir reads the runbooks of --runbooks. What is wrong with them is said on
+// the console, which starts all the same.
+func (in *invocation) runbookDir() runbooks.Extra {
+	if in.runbooks == "" {
+		return runbooks.Extra{}
+	}
+	return runbooks.ReadDir(in.runbooks)
 }
 
 // runDemo shows the product on fake upstreams: a child process with the
