@@ -196,11 +196,12 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 	for _, c := range cs {
 		h = h.add(dim, pad+right(c.head, c.w, m.gl.cut))
 	}
-	names := make([]string, len(rows))
-	for i := range rows {
-		names[i] = rows[i].name
+	// Those that are not shown count too: one that comes into view is another.
+	names := make([]string, len(us))
+	for i, u := range us {
+		names[i] = m.th.outside(u.Name)
 	}
-	names = cutAlike(names, nameW, m.gl.cut)
+	names = cutAlike(names, nameW, m.gl.cut)[top:]
 	out := []row{h}
 	for i := range rows {
 		c := &rows[i]
