@@ -23,11 +23,17 @@ type lokiClient struct {
 	// most is how many lines the server gives at once, as it said itself; 0: it
 	// did not.
 	most atomic.Int64
+	// lacks is what the gateway says of its own log: that there is none, or that
+	// lines of it were lost. It is asked all the same: what it has is answered.
+	lacks *RemoteError
 }
 
 // newLogs returns the client of the Loki that r is and s says.
 func newLogs(r *remote, s api.Source, env Env) (*lokiClient, error) {
 	l := &lokiClient{remote: r, timeout: LogsTimeout, patience: patience{min: minBackoff, max: maxBackoff}}
+	if r.own {
+		l.lacks, r.off = r.off, nil
+	}
 	if r.own || r.off != nil {
 		return l, nil
 	}
@@ -58,7 +64,17 @@ func (l *lokiClient) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) 
 	if m := int(l.most.Load()); m > 0 {
 		most = min(m, most)
 	}
-	return askPages(ctx, q, most, l.ask)
+	a, err := askPages(ctx, q, most, l.ask)
+	if l.lacks == nil {
+		return a, err
+	}
+	if e, ok := errors.AsType[*RemoteError](err); ok && e.Kind != RemoteQuery {
+		return nil, l.lacks
+	}
+	if err == nil {
+		a.Warnings = append(a.Warnings, l.lacks.Message)
+	}
+	return a, err
 }
 
 // ask asks for one answer with q's limit, or with the server's own if that is

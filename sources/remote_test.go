@@ -363,11 +363,37 @@ func TestAnswerThatStops(t *testing.T) {
 // The gateway's own store that is off is an answer, not a question.
 func TestOwnStoreIsOff(t *testing.T) {
 	off := api.Source{Error: "data_dir is read-only"}
-	m, l, err := Connect(hanging{}, api.Sources{Prometheus: off, Loki: off}, environment())
+	m, l, err := Connect(answering{503, `{"status":"error","errorType":"unavailable","error":"no store"}`}, api.Sources{Prometheus: off, Loki: off}, environment())
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused(t, both(t.Context(), m, l), RemoteFailed, "the gateway's own is off: data_dir is read-only")
+}
+
+// A log that lost lines is asked for those that it has.
+func TestOwnLogThatLacksLinesAnswers(t *testing.T) {
+	lost := api.Source{Error: "12 lines were dropped"}
+	_, l, err := Connect(answering{200, `{"status":"success","data":{"resultType":"streams","result":[{"stream":{},"values":[["1","x"]]}]}}`}, api.Sources{Loki: lost}, environment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := l.Query(t.Context(), 1, LogQuery{Query: DefaultStreams})
+	if a.Err != nil || len(a.Value.Rows) != 1 || len(a.Value.Warnings) != 1 || a.Value.Warnings[0] != lost.Error {
+		t.Errorf("%+v, %v", a.Value, a.Err)
+	}
+}
+
+// answering is a gateway that answers everything so.
+type answering struct {
+	status int
+	body   string
+}
+
+func (answering) BaseURL() string                { return "http://failback" }
+func (a answering) Transport() http.RoundTripper { return a }
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: a.status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
 func writePEM(t *testing.T, path string, der []byte) {
