@@ -170,7 +170,7 @@ func awake(m *model) {
 
 // runs is follow for commands of which some wait for what does not come.
 func runs(m *model, cmd tea.Cmd) {
-	if cmd == nil {
+	if cmd == nil || m.logs.tail != nil && m.pressed == "T" { // that waits for the next line
 		return
 	}
 	done := make(chan tea.Msg, 1)
@@ -187,7 +187,7 @@ func runs(m *model, cmd tea.Cmd) {
 			_, next := m.Update(msg)
 			runs(m, next)
 		}
-	case <-time.After(time.Second): // it waits for the next line of a log
+	case <-time.After(time.Second):
 	}
 }
 

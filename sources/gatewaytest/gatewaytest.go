@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type Command struct {
 type Gateway struct {
 	socket string
 	server *httptest.Server
+	asked  atomic.Int64
 
 	mu sync.Mutex
 	// mu guards everything that follows.
@@ -158,6 +160,9 @@ func (g *Gateway) Hung() int {
 	return g.hung
 }
 
+// Asked counts the requests so far.
+func (g *Gateway) Asked() int { return int(g.asked.Load()) }
+
 // Commands returns the commands that arrived, refused ones too.
 func (g *Gateway) Commands() []Command {
 	g.mu.Lock()
@@ -234,7 +239,10 @@ func (g *Gateway) routes() http.Handler {
 		}
 		refuse(w, http.StatusNotFound, &api.Error{Code: api.CodeNotFound, Message: "not here"})
 	})
-	return m
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.asked.Add(1)
+		m.ServeHTTP(w, r)
+	})
 }
 
 // sample makes every number of s, a copy, one that was measured at t.
