@@ -176,7 +176,6 @@ func weather(ctx context.Context, g *gatewaytest.Gateway, rnd *rand.Rand) {
 	states := []string{"", api.Suspect, api.Degraded, api.Recovering}
 	breakers := []string{"closed", "open", "half_open", "ramping"}
 	gone := stormState("", "").Upstreams[stormUpstreams-1]
-	newest := make([]api.Decision, 0, manyDecisions)
 	n := 0
 	for tick := 0; ; tick++ {
 		select {
@@ -187,7 +186,7 @@ func weather(ctx context.Context, g *gatewaytest.Gateway, rnd *rand.Rand) {
 		now := time.Now()
 		// More come than anybody is shown: of each tenth the newest.
 		n += stormRate * int(every) / int(time.Second)
-		newest = make([]api.Decision, manyDecisions)
+		newest := make([]api.Decision, manyDecisions)
 		for i := range newest {
 			d := some[(n-i)%len(some)]
 			d.RequestID, d.Time = "storm-"+strconv.Itoa(n-i), now.Add(-time.Duration(i)*time.Second/stormRate)
