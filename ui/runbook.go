@@ -155,6 +155,10 @@ func (m *model) proposals() []runbooks.Match {
 		situation.Alerts, situation.Violations, situation.Gone = v.Alerts, v.Violations, v.Gone
 	}
 	p.runbooks = runbooks.Propose(m.runbookSet(), situation)
+	for i := range p.runbooks { // names from outside are among the reasons
+		b := &p.runbooks[i]
+		b.Why, b.Short = m.th.outside(b.Why), m.th.outside(b.Short)
+	}
 	m.proposed = p
 	return p.runbooks
 }
