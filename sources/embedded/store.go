@@ -194,7 +194,7 @@ func (s *Store) Problem(path string) string {
 		case err != nil:
 			return fmt.Sprintf("%v; %d lines were dropped", err, dropped)
 		case dropped > 0:
-			return fmt.Sprintf("%d lines were dropped since the start: they came faster than the disk takes them", dropped)
+			return fmt.Sprintf("%d lines were dropped since the start: the disk did not take them in time", dropped)
 		}
 	}
 	return ""
