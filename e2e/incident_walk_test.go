@@ -97,6 +97,15 @@ func (o *walker) home() {
 	}
 }
 
+// drop closes a dialog or a form, which is deaf at first.
+func (o *walker) drop(named string) {
+	o.t.Helper()
+	for screen := o.shows(named); strings.Contains(screen, named); screen = o.screen() {
+		o.press("Escape")
+		o.another(heading, screen)
+	}
+}
+
 // another waits until a part of the screen is another than it was, so that no
 // key is pressed at what is gone, nor so soon after an esc that the two are
 // taken for one; for two seconds at most, since a key may do nothing.
@@ -125,20 +134,16 @@ func heading(screen string) string {
 	return fmt.Sprintf("%.20s", body(screen))
 }
 
-// runbook opens one by the key that the first screen or the list of all gives it.
+// runbook opens one by the key that the first screen gives it, or, where there
+// is no room for what it is called, the incident.
 func (o *walker) runbook(title string) {
 	o.t.Helper()
 	key := regexp.MustCompile(`\[([1-9])\] ` + title)
 	if !key.MatchString(o.screen()) {
-		o.key("0", "0 all")
-		o.shows("RUNBOOKS", title)
-		key = regexp.MustCompile(`(?m)^[ >]+([1-9]) +` + title)
+		o.key("i", "[i] incident open")
 	}
-	m := key.FindStringSubmatch(o.screen())
-	if m == nil {
-		o.t.Fatalf("no key opens %s:\n%s", title, o.screen())
-	}
-	o.press(m[1])
+	screen := o.await("the key of "+title, key.MatchString)
+	o.press(key.FindStringSubmatch(screen)[1])
 	o.shows("RUNBOOK " + title)
 }
 
@@ -206,7 +211,7 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	need(t, "tmux", "bash", "stty")
 	a, b := newPatient(t), newPatient(t)
-	path := admit(t, a.url, b.url, "limit: {fallback_ratio: 0.02}\nsources: {every: 1s}\n", "suspect_window: 3s", "suspect_window: 6s")
+	path := admit(t, a.url, b.url, "limit: {fallback_ratio: 0.02}\nsources: {every: 1s}\n", "suspect_window: 3s", "suspect_window: 6s", "cooldown: 1s, cooldown_max: 2s", "cooldown: 2s, cooldown_max: 4s")
 	dir := filepath.Dir(path)
 	out, stderr, code := cli(t, dir, "token", "--json")
 	var made struct{ Token, Hash string }
@@ -376,11 +381,13 @@ func (w *walk) survive(t *testing.T) {
 func (w *walk) raise(t *testing.T, o *walker, share int) {
 	t.Helper()
 	w.passed(t)
-	o.key(">", "> up")
-	yes := fmt.Sprintf("y  send %d%%", share)
-	if w.upstream(t, "a").Health == api.Degraded {
-		yes = fmt.Sprintf("y  recover at %d%%", share)
+	u := w.upstream(t, "a")
+	yes, verdict := fmt.Sprintf("y  send %d%%", share), fmt.Sprintf("pass at %d%%", u.Share)
+	if u.Health == api.Degraded {
+		yes, verdict = fmt.Sprintf("y  recover at %d%%", share), "to leave degraded: probes passed"
 	}
+	o.shows(fmt.Sprintf("SHARE %d%%", u.Share), "EVIDENCE   "+verdict)
+	o.key(">", "> up")
 	if screen := o.shows(yes); strings.Contains(screen, "(needed)") {
 		t.Errorf("%d%% needs a reason:\n%s", share, screen)
 	}
@@ -407,17 +414,17 @@ func (w *walk) back(t *testing.T) {
 	a.shows("waits for")
 	a.shows("next 5%: ")
 	a.runbook("manual failback by the table")
-	a.until("j", "j/k step", "press b on overview")
-	a.reads("b", "press b on overview")
+	a.until("j", "j/k step", "press [b] on overview")
+	a.reads("b", "press [b] on overview")
 	a.home()
 	a.recall("b")
 	a.shows("DEGRADED", "SHARE 0%", "EVIDENCE   to leave degraded: probes passed")
 	w.raise(t, a, 5)
-	a.shows("EVIDENCE   pass at 5%")
 	w.raise(t, a, 25)
 
 	// Ana is about to raise it; Ben, who sees something, lowers it.
 	w.passed(t)
+	a.shows("EVIDENCE   pass at 25%")
 	a.key(">", "> up")
 	a.shows("y  send 75%", "nothing changed since you opened this")
 	b.key("<", "< down")
@@ -426,36 +433,32 @@ func (w *walk) back(t *testing.T) {
 	rev := w.upstream(t, "a").Revision
 	a.key("y", "y is off: it changed meanwhile: r rereads")
 	a.key("r", "r rereads")
-	a.shows("nothing changed since you opened this", "it skips a step: the next is 25%")
+	a.shows("y is off: type why first", "its name (typed)", "it skips a step: the next is 25%")
 	if u := w.upstream(t, "a"); u.Share != 5 || u.Revision != rev {
 		t.Errorf("a y that is off sent it to %d%%", u.Share)
 	}
-	a.key("Escape", "esc change nothing")
-	a.hides("esc change nothing")
-	w.refusedStale(t, rev-1)
+	a.drop("esc change nothing")
+	w.refusesStale(t, rev-1)
 
 	// Ben's way down is open while Ana raises it: it goes through all the same.
-	a.shows("EVIDENCE   pass at 5%")
 	w.raise(t, a, 25)
-	w.passed(t)
 	b.shows("[ 25% ]")
 	b.key("<", "< down")
 	b.shows("y  lower to 5%", "left right: another step")
 	w.raise(t, a, 75)
-	b.shows("it changed meanwhile: "+w.me, "Going down goes through")
-	b.pressUntil("Right", "another step", func() bool { return strings.Contains(b.screen(), "y  lower to 25%") })
+	b.shows("it changed meanwhile: "+w.me, "y  lower to 5%")
+	b.key("Right", "left right: another step")
 	b.yes("y  lower to 25%", func() bool { return w.upstream(t, "a").Share == 25 })
 	a.shows("ben", "SHARE 25%")
 	w.raise(t, a, 75)
-	a.shows("EVIDENCE   pass at 75%")
 	w.raise(t, a, 100)
 	a.home()
 	a.sees("HEALTHY", 100)
 	b.sees("HEALTHY", 100)
 }
 
-// refusedStale gives a command that has seen an older revision.
-func (w *walk) refusedStale(t *testing.T, revision uint64) {
+// refusesStale gives a command that has seen an older revision.
+func (w *walk) refusesStale(t *testing.T, revision uint64) {
 	t.Helper()
 	var refused *api.Error
 	if _, err := w.client.SetShare(t.Context(), "a", api.Command{Share: new(25), Revision: &revision}); !errors.As(err, &refused) || refused.Code != api.CodeStaleRevision {
@@ -474,21 +477,21 @@ func (w *walk) end(t *testing.T) {
 		o.shows("milestones")
 	}
 	a.key("x", "x close")
-	a.shows("Without an answer: window, sampled, forbidden, users, primary, runbook. a answers them.")
-	a.key("Escape", "esc  close")
-	a.hides("Without an answer")
+	a.shows("Without an answer: window, sampled, forbidden,", "a answers")
+	a.drop("esc  close")
 	for i, q := range api.ClosingQuestions {
 		o := a
 		if i%2 == 1 {
 			o = b
 		}
-		o.await("the answers so far", func(string) bool { return len(w.incident(t).Unanswered) == len(api.ClosingQuestions)-i })
-		o.pressUntil("a", "the form", func() bool { return strings.Contains(o.screen(), "Answer what closing asks") })
+		o.shows(fmt.Sprintf("CLOSING ASKS  %d of 6 answered", i))
+		o.key("a", "a answer")
+		o.shows("Answer what closing asks", "1/6")
 		o.types("answer", "seen to, "+q)
 		until(t, q+" is answered", func() bool { return !slices.Contains(w.incident(t).Unanswered, q) })
 	}
-	a.shows("a answer", "x close")
-	a.press("x")
+	a.shows("CLOSING ASKS  6 of 6 answered")
+	a.key("x", "x close")
 	a.shows("Everything that closing asks is answered")
 	a.yes("y  yes", func() bool { return w.incident(t).State == api.IncidentClosed })
 	a.shows("CLOSED")
