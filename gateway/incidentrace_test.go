@@ -126,3 +126,45 @@ func TestChangesWithoutRoomAreCounted(t *testing.T) {
 		t.Errorf("the last is %+v", last)
 	}
 }
+
+// A report is the incident's in which its request was answered, not that of the one
+// that is open when it comes.
+func TestAReportOfAnotherIncident(t *testing.T) {
+	c := desk()
+	i := c.incidents
+	opens := func() string {
+		t.Helper()
+		res, err := c.does(operator.ActionIncidentOpen, "", api.Command{Reason: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Incident.ID
+	}
+	answers := func(id string) {
+		i.decision(&decision.Decision{RequestID: id, Time: time.Now(), Primary: "A", Selected: "B", Fallback: true, Status: decision.DegradedCompleted})
+	}
+	bad := false
+	reports := func(id string) {
+		o := incident.Outcome{RequestID: id, Layer: api.LayerWorkflow, Good: &bad, By: "judge", Note: "of " + id}
+		i.outcome(o, i.recent.Judge(o))
+	}
+	answers("before")
+	first := opens()
+	answers("first")
+	if _, err := c.does(operator.ActionIncidentClose, first, api.Command{Override: true, Reason: "over"}); err != nil {
+		t.Fatal(err)
+	}
+	answers("between")
+	second := opens()
+	answers("second")
+	for _, id := range []string{"before", "first", "between", "second"} {
+		reports(id)
+	}
+	i.flush(time.Now())
+	for id, want := range map[string]incident.Tally{first: {Good: 1}, second: {Bad: 1}} {
+		r, _, _ := i.book.Get(id)
+		if got := r.Counts.Workflow.Degraded; got != want || clientNotes(r) != int(want.Bad) {
+			t.Errorf("%s: %+v, %d notes", id, got, clientNotes(r))
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"failback/gateway/config"
@@ -41,7 +40,7 @@ type incidents struct {
 	look     incident.Look
 	recent   *incident.Recent
 	kept     *incidentStore // nil without a store
-	counting atomic.Bool    // an incident is open
+	tallies  incident.Tallies
 
 	// What follows belongs to whoever judges.
 	ratio   incident.Ratio
@@ -51,14 +50,12 @@ type incidents struct {
 	// changing is held from a look at the incidents to the changes that follow from
 	// it, never while the store is asked. It comes before mu and the book's own.
 	changing sync.Mutex
+	counted  time.Time // when tallies were last written into the incidents
 
-	mu      sync.Mutex // guards everything that follows
-	queue   []decision.Event
-	missed  int // had no room in queue
-	past    []decision.Event
-	counts  incident.Counts // not in an incident yet
-	notes   []string        // of what was bad, likewise
-	counted time.Time       // when the last went into one
+	mu     sync.Mutex // guards everything that follows
+	queue  []decision.Event
+	missed int // had no room in queue
+	past   []decision.Event
 }
 
 func newIncidents(instance string) *incidents {
@@ -106,7 +103,7 @@ func (i *incidents) decision(d *decision.Decision) {
 		if len(d.Attempts) > 0 && d.Attempts[0].Provider == d.Primary {
 			at = at.Add(d.Attempts[0].Outcome.Duration)
 		}
-		i.look.Switched(d.Primary, at)
+		i.look.Switched(d.Primary, at, time.Now())
 	}
 	verdict := telemetry.VerdictOf(d.Status, d.Reason)
 	if verdict != telemetry.Good && verdict != telemetry.Bad {
@@ -116,14 +113,13 @@ func (i *incidents) decision(d *decision.Decision) {
 	if d.Selected != "" {
 		degraded = d.Selected != d.Primary
 	}
-	good, counting := verdict == telemetry.Good, i.counting.Load()
-	i.recent.Add(d.RequestID, degraded, good, counting)
-	if !counting {
-		return
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	c := &i.counts
+	good, epoch := verdict == telemetry.Good, i.tallies.Now()
+	i.recent.Add(d.RequestID, degraded, good, epoch)
+	i.tallies.Add(epoch, func(c *incident.Counts) { count(c, d, degraded, good) })
+}
+
+// count adds the end of a request to c.
+func count(c *incident.Counts, d *decision.Decision, degraded, good bool) {
 	switch {
 	case !good:
 		c.Failed++
@@ -147,23 +143,17 @@ func (i *incidents) decision(d *decision.Decision) {
 	}
 }
 
-// take returns what was counted since it was last called.
-func (i *incidents) take(now time.Time) (incident.Counts, []string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	c, notes := i.counts, i.notes
-	i.counts, i.notes, i.counted = incident.Counts{}, nil, now
-	return c, notes
-}
-
-// flushCounts writes what was counted into every open incident. It requires
+// flushCounts writes what was counted into the open incidents. It requires
 // changing.
-func (i *incidents) flushCounts(now time.Time, records []incident.Record) {
-	c, notes := i.take(now)
-	for _, r := range records {
+func (i *incidents) flushCounts(now time.Time) {
+	i.follow()
+	p := i.tallies.Take()
+	i.counted = now
+	for _, r := range i.book.Records() {
 		if !r.Open() {
 			continue
 		}
+		c, notes := p.Of(r.ID)
 		// One that this gateway is part of hears of it even if nothing was counted.
 		if !c.IsZero() || i.concerns(r) {
 			i.book.Do(r.ID, incident.Op{Kind: incident.OpCount, At: now, Counts: c}, false)
@@ -172,6 +162,17 @@ func (i *incidents) flushCounts(now time.Time, records []incident.Record) {
 			i.book.Do(r.ID, incident.Op{Kind: incident.OpNote, At: now, By: byClient, Text: text}, false)
 		}
 	}
+}
+
+// follow has the tallies count for those that are open. It requires changing.
+func (i *incidents) follow() {
+	var open []string
+	for _, r := range i.book.Records() {
+		if r.Open() {
+			open = append(open, r.ID)
+		}
+	}
+	i.tallies.Follow(open, i.book.Current)
 }
 
 // byClient is who wrote the notes of outcomes.
@@ -192,7 +193,7 @@ func (i *incidents) flush(now time.Time) {
 	i.changing.Lock()
 	defer i.changing.Unlock()
 	i.tell(now)
-	i.flushCounts(now, i.book.Records())
+	i.flushCounts(now)
 }
 
 // concerns reports whether r has a trouble that this gateway alone sees.
@@ -203,13 +204,6 @@ func (i *incidents) concerns(r incident.Record) bool {
 		}
 	}
 	return false
-}
-
-// countsDue reports whether it is time for flushCounts.
-func (i *incidents) countsDue(now time.Time) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return now.Sub(i.counted) >= countEvery
 }
 
 // step looks at s and at what happened since, and has the incidents follow.
@@ -236,22 +230,15 @@ func (i *incidents) step(now time.Time, s incident.Situation) {
 			break // the others may belong to it
 		}
 	}
-	records := i.book.Records()
-	open := false
-	for _, r := range records {
-		if !r.Open() {
-			continue
-		}
-		open = true
-		if r.Milestones.FirstSwitch.IsZero() && len(r.Troubles) > 0 {
+	for _, r := range i.book.Records() {
+		if r.Open() && r.Milestones.FirstSwitch.IsZero() && len(r.Troubles) > 0 {
 			if at, upstream := i.firstSwitch(names(r.Upstreams, s), cmp.Or(r.Milestones.FirstFailure, r.OpenedAt), now); !at.IsZero() {
 				i.book.Do(r.ID, incident.Op{Kind: incident.OpSwitch, At: now, FirstSwitch: at, Upstream: upstream}, false)
 			}
 		}
 	}
-	i.counting.Store(open)
-	if open && i.countsDue(now) {
-		i.flushCounts(now, records)
+	if i.follow(); now.Sub(i.counted) >= countEvery {
+		i.flushCounts(now)
 	}
 }
 
@@ -285,11 +272,9 @@ func eventOp(e decision.Event) incident.Op {
 // begin opens an incident with what led to it since a time; zero: not known. It
 // requires changing.
 func (i *incidents) begin(id string, op incident.Op, since time.Time, claim bool) {
-	// What was counted until now is not its own.
-	i.flushCounts(op.At, i.book.Records())
 	op.Kind, op.ID = incident.OpOpen, id
 	i.book.Do(id, op, claim)
-	i.counting.Store(true)
+	i.follow()
 	if since.IsZero() {
 		since = op.At.Add(-incidentPast)
 	}
@@ -365,9 +350,7 @@ func earliest(names []string, of func(string) time.Time) (first time.Time, whose
 // view is r with what is not written into it yet.
 func (i *incidents) view(r incident.Record) incident.Record {
 	if r.Open() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		r.Counts = r.Counts.Plus(i.counts)
+		r.Counts = r.Counts.Plus(i.tallies.Of(r.ID))
 	}
 	return r
 }
@@ -531,7 +514,7 @@ func (g *Gateway) changeIncident(now time.Time, who operator.Actor, action, id s
 			}
 		}
 		i.tell(now)
-		i.flushCounts(now, i.book.Records())
+		i.flushCounts(now)
 		r, _, _ = i.book.Get(id)
 		op.Kind, op.Facts, did = incident.OpClose, g.incidentFacts(r), "closed"
 	case operator.ActionIncidentReopen:
@@ -541,15 +524,12 @@ func (g *Gateway) changeIncident(now time.Time, who operator.Actor, action, id s
 		if err := i.room(); err != nil {
 			return "", "", err
 		}
-		i.flushCounts(now, i.book.Records())
 		op.Kind, did = incident.OpReopen, "open again"
 	default:
 		return "", "", fmt.Errorf("incident %s: no such action: %s", id, action)
 	}
 	i.book.Do(id, op, false)
-	if op.Kind == incident.OpReopen {
-		i.counting.Store(true)
-	}
+	i.follow()
 	return id, did, nil
 }
 

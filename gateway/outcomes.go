@@ -150,27 +150,21 @@ func (g *Gateway) takeOutcomes(l []incident.Outcome) outcomesAnswer {
 			a.Counted++
 		}
 		g.metrics.Outcome(o.Layer, j.Route, *o.Good)
-		if j.Counted {
-			g.incidents.outcome(o, j)
-		}
+		g.incidents.outcome(o, j)
 	}
 	return a
 }
 
-// outcome counts o in the open incidents.
+// outcome counts o in the incidents of its request.
 func (i *incidents) outcome(o incident.Outcome, j incident.Judged) {
-	if !i.counting.Load() {
-		return
-	}
-	degraded := j.Route == decision.RouteFallback
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	side := i.counts.Layer(o.Layer).Side(degraded)
-	if o.Layer == api.LayerWorkflow {
-		side.Add(j.WasGood, -1) // what was taken for granted
-	}
-	side.Add(*o.Good, 1)
-	if !*o.Good && o.Note != "" && len(i.notes) < outcomeNotes {
-		i.notes = append(i.notes, fmt.Sprintf("%s bad, route %s, request %s, by %s: %s", o.Layer, j.Route, o.RequestID, o.By, o.Note))
+	i.tallies.Add(j.Epoch, func(c *incident.Counts) {
+		side := c.Layer(o.Layer).Side(j.Route == decision.RouteFallback)
+		if o.Layer == api.LayerWorkflow {
+			side.Add(j.WasGood, -1) // what was taken for granted
+		}
+		side.Add(*o.Good, 1)
+	})
+	if !*o.Good && o.Note != "" {
+		i.tallies.Note(j.Epoch, fmt.Sprintf("%s bad, route %s, request %s, by %s: %s", o.Layer, j.Route, o.RequestID, o.By, o.Note))
 	}
 }

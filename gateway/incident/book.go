@@ -109,6 +109,13 @@ func (b *Book) current(id string) string {
 	return id
 }
 
+// Current is what became of id: itself, or the record that it was moved to.
+func (b *Book) Current(id string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.current(id)
+}
+
 // Learn takes what the store has of a record, unless it is older than what is
 // known.
 func (b *Book) Learn(id string, r Record, revision uint64) {

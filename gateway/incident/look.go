@@ -31,6 +31,11 @@ type lookSlot struct {
 	switchedAt time.Time // the first
 }
 
+// at is where the bucket of a number has its place, which an older one may hold. A
+// clock that is far off gives numbers below zero.
+func (r *lookRing) at(n int64) *lookSlot { return &r[uint64(n)%lookBuckets] }
+
+// slot requires mu.
 func (l *Look) slot(upstream string, at time.Time) *lookSlot {
 	if l.of == nil {
 		l.of = map[string]*lookRing{}
@@ -41,7 +46,7 @@ func (l *Look) slot(upstream string, at time.Time) *lookSlot {
 		l.of[upstream] = r
 	}
 	n := at.UnixNano() / int64(lookBucket)
-	s := &r[n%lookBuckets]
+	s := r.at(n)
 	if s.number != n {
 		*s = lookSlot{number: n}
 	}
@@ -64,8 +69,12 @@ func (l *Look) Attempt(upstream string, ok bool, at time.Time) {
 }
 
 // Switched takes a request of which upstream is the primary and that another
-// candidate was asked for.
-func (l *Look) Switched(upstream string, at time.Time) {
+// candidate was asked for at a time. It may be told late, as a long answer is; too
+// late, and it is forgotten already.
+func (l *Look) Switched(upstream string, at, now time.Time) {
+	if now.Sub(at) >= (lookBuckets-1)*lookBucket {
+		return // its place may be a newer one's
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.slot(upstream, at); s.switchedAt.IsZero() {
@@ -85,7 +94,7 @@ func (l *Look) FirstFailure(upstream string, now time.Time) (first time.Time) {
 	good := 0
 	last := now.UnixNano() / int64(lookBucket)
 	for n := last; n > last-lookBuckets && good < goodRun; n-- {
-		s := &r[n%lookBuckets]
+		s := r.at(n)
 		switch {
 		case s.number != n || s.ok+s.failed == 0:
 		case float64(s.failed) >= failingPart*float64(s.ok+s.failed):
@@ -108,7 +117,7 @@ func (l *Look) FirstSwitch(upstream string, since, now time.Time) time.Time {
 	}
 	last := now.UnixNano() / int64(lookBucket)
 	for n := max(last-lookBuckets+1, since.UnixNano()/int64(lookBucket)); n <= last; n++ {
-		if s := &r[n%lookBuckets]; s.number == n && !s.switchedAt.IsZero() && !s.switchedAt.Before(since) {
+		if s := r.at(n); s.number == n && !s.switchedAt.IsZero() && !s.switchedAt.Before(since) {
 			return s.switchedAt
 		}
 	}

@@ -77,8 +77,10 @@ func TestTheFirstFailure(t *testing.T) {
 func TestTheFirstSwitch(t *testing.T) {
 	var l Look
 	for _, s := range []float64{2, 31, 33, 300} {
-		l.Switched("a", at(s))
+		l.Switched("a", at(s), at(s))
 	}
+	// An answer that took eleven minutes is told in the place of what is new.
+	l.Switched("a", at(300-600), at(301))
 	for since, want := range map[float64]float64{0: 2, 30: 31, 40: 300} {
 		if got := l.FirstSwitch("a", at(since), at(301)); !got.Equal(at(want)) {
 			t.Errorf("since %v: %s", since, got.Sub(day))
@@ -86,6 +88,13 @@ func TestTheFirstSwitch(t *testing.T) {
 	}
 	if got := l.FirstSwitch("a", at(301), at(301)); !got.IsZero() {
 		t.Errorf("since 301: %s", got)
+	}
+	// A host without a clock battery begins before 1970.
+	then := time.Date(1969, 12, 31, 23, 0, 3, 0, time.UTC)
+	l.Switched("b", then, then)
+	l.Attempt("b", false, then)
+	if got := l.FirstSwitch("b", then, then); !got.Equal(then) || !l.FirstFailure("b", then).Equal(then) {
+		t.Errorf("before 1970: %s", got)
 	}
 }
 
@@ -309,13 +318,13 @@ func TestStaleIncidents(t *testing.T) {
 // the workflow once.
 func TestRecent(t *testing.T) {
 	r := NewRecent()
-	r.Add("p", false, true, true)
-	r.Add("d", true, false, false)
+	r.Add("p", false, true, 3)
+	r.Add("d", true, false, 0)
 	yes := true
 	judge := func(id, layer, by string) Judged {
 		return r.Judge(Outcome{RequestID: id, Layer: layer, By: by, Good: &yes})
 	}
-	if j := judge("p", "task", "x"); j != (Judged{Route: decision.RoutePrimary, Known: true, WasGood: true, Counted: true}) {
+	if j := judge("p", "task", "x"); j != (Judged{Route: decision.RoutePrimary, Known: true, WasGood: true, Epoch: 3}) {
 		t.Errorf("%+v", j)
 	}
 	if j := judge("d", "task", "x"); j != (Judged{Route: decision.RouteFallback, Known: true}) {
@@ -336,8 +345,14 @@ func TestRecent(t *testing.T) {
 	if j := judge("q", "task", "x"); j.Known || j.Route != decision.RouteNone {
 		t.Errorf("%+v", j)
 	}
+	// A client that tries again with the same id.
+	r.Add("twice", true, false, 1)
+	r.Add("twice", false, true, 1)
+	if j := judge("twice", "task", "x"); j.Route != decision.RoutePrimary || !j.WasGood {
+		t.Errorf("%+v", j)
+	}
 	for i := range recentMost {
-		r.Add(fmt.Sprint(i), false, true, true)
+		r.Add(fmt.Sprint(i), false, true, 1)
 	}
 	if j := judge("p", "task", "z"); j.Known {
 		t.Error("the oldest is still known")

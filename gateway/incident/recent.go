@@ -27,27 +27,34 @@ type Recent struct {
 // NewRecent returns a Recent that knows nothing.
 func NewRecent() *Recent { return &Recent{seed: maphash.MakeSeed()} }
 
-// flags are what is remembered of a request.
-type flags uint8
+// mark is what is remembered of a request: whether its workflow was counted as
+// good, and the Epoch in which it ended.
+type mark uint32
 
-const (
-	wasGood    flags = 1 << iota // its workflow was counted as good
-	wasCounted                   // an incident was open
-)
+func markOf(good bool, e Epoch) mark {
+	m := mark(e) << 1
+	if good {
+		m |= 1
+	}
+	return m
+}
 
-// ring is a set of the newest keys, with flags each. The zero value is ready.
+func (m mark) good() bool   { return m&1 != 0 }
+func (m mark) epoch() Epoch { return Epoch(m >> 1) }
+
+// ring is a set of the newest keys, with a mark each. The zero value is ready.
 type ring struct {
-	has  map[uint64]flags
+	has  map[uint64]mark
 	keys []uint64
 	next int
 }
 
-func (r *ring) add(key uint64, flag flags) {
+func (r *ring) add(key uint64, m mark) {
 	if r.has == nil {
-		r.has = map[uint64]flags{}
+		r.has = map[uint64]mark{}
 	}
 	if _, ok := r.has[key]; ok {
-		r.has[key] = flag
+		r.has[key] = m
 		return
 	}
 	if len(r.keys) < recentMost {
@@ -57,28 +64,22 @@ func (r *ring) add(key uint64, flag flags) {
 		r.keys[r.next] = key
 		r.next = (r.next + 1) % recentMost
 	}
-	r.has[key] = flag
+	r.has[key] = m
 }
 
 // Add takes the end of a request: whether another candidate than the primary
-// answered it, whether its workflow counts as good, and whether it was counted in
-// an incident.
-func (r *Recent) Add(requestID string, degraded, good, counted bool) {
-	var f flags
-	if good {
-		f |= wasGood
-	}
-	if counted {
-		f |= wasCounted
-	}
+// answered it, whether its workflow counts as good, and when it ended. Of two
+// requests with one id the later one is remembered.
+func (r *Recent) Add(requestID string, degraded, good bool, e Epoch) {
 	key := maphash.String(r.seed, requestID)
+	to, other := &r.primary, &r.degraded
+	if degraded {
+		to, other = other, to
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if degraded {
-		r.degraded.add(key, f)
-	} else {
-		r.primary.add(key, f)
-	}
+	delete(other.has, key)
+	to.add(key, markOf(good, e))
 }
 
 // Outcome is what a client or an evaluator says of a request.
@@ -95,8 +96,8 @@ type Judged struct {
 	Route    decision.Route // none: the request is not known, or not any more
 	Repeated bool           // it was reported before by the same for the same layer
 	Known    bool
-	WasGood  bool // how the request's workflow was counted
-	Counted  bool // in an incident
+	WasGood  bool  // how the request's workflow was counted
+	Epoch    Epoch // in which the request ended
 }
 
 // Judge takes o, which is well-formed. The first report of a layer and reporter
@@ -115,13 +116,13 @@ func (r *Recent) Judge(o Outcome) Judged {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j := Judged{Route: decision.RouteNone}
-	f, known := r.degraded.has[key]
+	m, known := r.degraded.has[key]
 	if known {
 		j.Route = decision.RouteFallback
-	} else if f, known = r.primary.has[key]; known {
+	} else if m, known = r.primary.has[key]; known {
 		j.Route = decision.RoutePrimary
 	}
-	j.Known, j.WasGood, j.Counted = known, f&wasGood != 0, f&wasCounted != 0
+	j.Known, j.WasGood, j.Epoch = known, m.good(), m.epoch()
 	_, j.Repeated = r.reported.has[report]
 	if !j.Repeated && o.Layer == api.LayerWorkflow {
 		_, j.Repeated = r.reported.has[corrected]
