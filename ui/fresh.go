@@ -212,7 +212,7 @@ func (m *model) lokiVital() vital {
 	own := m.ask.logs.Addr() == ""
 	e, remote := errors.AsType[*sources.RemoteError](f.Err())
 	switch {
-	case own && m.ask.from.Loki.Error != "":
+	case own && m.ask.from.Loki.Error != "" && (v == nil || f.Err() != nil): // else it only lacks lines, and its warnings say so
 		return m.off("loki", m.ask.from.Loki.Error)
 	case remote && e.Kind == sources.RemoteQuery:
 		r := name.add(bad, "REFUSES")

@@ -151,6 +151,11 @@ func ownWork(s *api.State, now time.Time) string {
 		store += ", writes fail: " + s.Store.Error
 	}
 	line("store", store)
+	for _, kept := range []struct{ label, err string }{{"numbers", s.Sources.Prometheus.Error}, {"lines", s.Sources.Loki.Error}} {
+		if kept.err != "" {
+			line(kept.label, kept.err)
+		}
+	}
 	if len(s.Gateways) > 0 {
 		line("gateways", peers(s.Gateways, now))
 	}
