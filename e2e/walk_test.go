@@ -93,11 +93,13 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 	// The runbook of the way back. The gate opens when the probes say so, not
 	// their status page: meanwhile the screen says what is missing.
 	tm.shows(" > anthropic-us-east-1", "not now: ")
-	tm.follow("2", "[2]")
+	way := regexp.MustCompile(`\[([1-9])\] manual failback`)
+	key := way.FindStringSubmatch(tm.shows("] manual failback"))[1]
+	tm.follow(key, "["+key+"] manual failback")
 	tm.shows("RUNBOOK manual failback by the table", "WHAT IT LOOKS LIKE HERE")
 	tm.follow("Escape", "esc back")
 	tm.shows("DEMO anthropic-us-east-1 is well again")
-	tm.shows("waits for an operator; probes passed")
+	tm.shows("waits for ", "probes passed")
 	tm.follow("W", "next 5%: W, > then y")
 	tm.shows("ARMED")
 
