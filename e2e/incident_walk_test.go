@@ -464,7 +464,7 @@ func (w *walk) refusesStale(t *testing.T, revision uint64) {
 	if _, err := w.client.SetShare(t.Context(), "a", api.Command{Share: new(25), Revision: &revision}); !errors.As(err, &refused) || refused.Code != api.CodeStaleRevision {
 		t.Errorf("a stale command: %v", err)
 	}
-	w.ben.shows("REFUSED")
+	w.ben.shows("a share 5% > 25% STALE  a changed meanwhile")
 }
 
 // end: what closing asks is answered by both, and it is closed by Ana.
