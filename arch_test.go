@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"gateway/demo":               {"gateway/decision"},
 	"gateway/upstream":           {"gateway/decision", "gateway/wire"},
 	"gateway/telemetry":          {"gateway/decision", "gateway/operator/api"},
-	"gateway/operator":           {"gateway/decision", "gateway/internal/filelock", "gateway/operator/api", "gateway/telemetry"},
+	"gateway/operator":           {"gateway/decision", "gateway/internal/filelock", "gateway/internal/panicsite", "gateway/operator/api", "gateway/telemetry"},
 	"gateway/operator/api":       {},
 	"gateway/router": {"gateway/breaker", "gateway/decision", "gateway/health", "gateway/internal/panicsite", "gateway/policy", "gateway/tracecontext", "gateway/traffic",
 		"gateway/upstream", "gateway/wire"},

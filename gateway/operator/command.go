@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/gateway/internal/panicsite"
 	"failback/gateway/operator/api"
 )
 
@@ -112,7 +113,7 @@ func lowers(action string, c api.Command, now current) bool {
 func (s *Server) do(ctx context.Context, who Actor, e api.AuditEntry, c api.Command) (res api.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Log(fmt.Sprintf("operator API: panic in command %s %s: %v at %s", e.Action, e.Target, p, panicSite()))
+			s.o.Log(fmt.Sprintf("operator API: panic in command %s %s: %v at %s", e.Action, e.Target, p, panicsite.Name()))
 			err = &api.Error{Code: api.CodeFailed, Message: "internal error: it is not known whether the command took effect", Hint: "the gateway's log says more"}
 		}
 	}()
@@ -204,7 +205,7 @@ type current struct {
 func (s *Server) current(id identity, e api.AuditEntry) (c current) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Log(fmt.Sprintf("operator API: panic in State: %v at %s", p, panicSite()))
+			s.o.Log(fmt.Sprintf("operator API: panic in State: %v at %s", p, panicsite.Name()))
 			c = current{}
 		}
 	}()

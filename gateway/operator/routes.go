@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
-	"runtime"
 	"strings"
 	"time"
 
+	"failback/gateway/internal/panicsite"
 	"failback/gateway/operator/api"
 )
 
@@ -80,7 +80,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p == http.ErrAbortHandler {
 			panic(p)
 		}
-		s.o.Log(fmt.Sprintf("operator API: panic in %s %s: %v at %s", r.Method, r.Pattern, p, panicSite()))
+		s.o.Log(fmt.Sprintf("operator API: panic in %s %s: %v at %s", r.Method, r.Pattern, p, panicsite.Name()))
 		s.refuse(w, &api.Error{Code: api.CodeFailed, Message: "internal error", Hint: "the gateway's log says more"})
 	}()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -193,21 +193,5 @@ func (s *Server) getProfile(w http.ResponseWriter, r *http.Request, _ identity) 
 		s.refuse(w, &api.Error{Code: api.CodeNotFound, Message: "there is no such path"})
 	default:
 		pprof.Index(w, r2)
-	}
-}
-
-// panicSite is where the panic being recovered from came from.
-func panicSite() string {
-	pcs := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for after := false; ; {
-		f, more := frames.Next()
-		if after && !strings.HasPrefix(f.Function, "runtime.") {
-			return fmt.Sprintf("%s:%d", f.File, f.Line)
-		}
-		after = after || f.Function == "runtime.gopanic"
-		if !more {
-			return "unknown"
-		}
 	}
 }
