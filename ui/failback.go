@@ -53,13 +53,21 @@ func (m *model) failbackTitle() row {
 	c := m.cells(u, d, now, false)
 	by := "rev " + strconv.FormatUint(u.Revision, 10) + " by " + m.th.outside(u.StateBy)
 	var health row
+	var healths []row
 	if u.Health != "" {
-		health = row{{"  ", normal}, c.health[0]}
+		for _, h := range c.health {
+			healths = append(healths, row{{"  ", normal}, h})
+		}
+		health = healths[0]
 	}
 	shares := row{{"  SHARE ", normal}, {c.share.text, c.share.style}, {" LIVE ", normal}, c.live}
 	named := func(n int) row { return head.add(strong, cutMiddle(c.name, n, m.gl.cut)) }
 	full := named(40).join(health, shares).add(normal, "  "+by)
-	tries := []row{full.add(normal, " "+text.Clock(u.Since, d.clock(now))), full, named(24).join(health, shares).add(normal, "  "+by), named(24).join(health, shares), named(max(w-30-health.width()-shares.width(), 10)).join(health, shares), named(max(w-30-shares.width(), 10)).join(shares)}
+	tries := []row{full.add(normal, " "+text.Clock(u.Since, d.clock(now))), full, named(24).join(health, shares).add(normal, "  "+by), named(24).join(health, shares)}
+	for _, h := range healths {
+		tries = append(tries, named(max(w-30-h.width()-shares.width(), 10)).join(h, shares))
+	}
+	tries = append(tries, named(max(w-30-shares.width(), 10)).join(shares))
 	if u.StateWhy != "" {
 		tries = append([]row{tries[0].add(normal, ` "`+m.th.outside(u.StateWhy)+`"`)}, tries...)
 	}
