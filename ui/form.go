@@ -13,6 +13,9 @@ import (
 // y alone.
 type form struct {
 	title string
+	// about is the incident that it writes into, which stays the one that is
+	// shown as long as the form is open; empty: none.
+	about string
 	// body says what it is about, read anew for each frame.
 	body func(m *model, f *form, w int) []row
 	// label heads the field; empty: there is none, and y answers.
@@ -55,10 +58,12 @@ func (f *form) off(m *model) string {
 }
 
 func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
-	if m.now.Sub(f.opened) < deafFor {
+	s := k.String()
+	// What is typed ahead is text of the field: of a form's beginning only what
+	// sends, answers or closes is not heard.
+	if m.now.Sub(f.opened) < deafFor && (f.label == "" || k.Text == "") {
 		return nil
 	}
-	s := k.String()
 	if s == "esc" {
 		m.form = nil
 		return nil
@@ -90,8 +95,12 @@ func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		f.sending, f.refusal = true, ""
 		return f.send(m, f, typed)
 	case f.label != "":
+		was := f.field.Value()
 		var cmd tea.Cmd
 		f.field, cmd = f.field.Update(k)
+		if f.field.Value() != was {
+			f.refusal = ""
+		}
 		return cmd
 	}
 	return nil

@@ -67,6 +67,9 @@ func (d *data) openHeads() []api.IncidentHead {
 
 // incidentID is which incident is shown; empty if there is none.
 func (m *model) incidentID() string {
+	if m.form != nil && m.form.about != "" {
+		return m.form.about
+	}
 	if m.incident.id != "" {
 		return m.incident.id
 	}
@@ -223,7 +226,7 @@ func (m *model) takeRecorded(msg recordedMsg) tea.Cmd {
 func (m *model) note() {
 	id := m.shownIncident().ID
 	m.openForm(&form{
-		title: "Note for the incident", label: "note",
+		title: "Note for the incident", about: id, label: "note",
 		body: func(m *model, _ *form, w int) []row {
 			return wrap("It goes into the timeline with your name and the time, and into the report. No prompts and no keys.", w, normal)
 		},
@@ -249,7 +252,7 @@ func (m *model) openIncident() {
 func (m *model) reopen() {
 	id := m.shownIncident().ID
 	m.openForm(&form{
-		title: "Open this incident again?",
+		title: "Open this incident again?", about: id,
 		body: func(m *model, _ *form, w int) []row {
 			return wrap("Its timeline goes on. Answers to closing questions stay as they are.", w, normal)
 		},
@@ -276,7 +279,7 @@ func (m *model) answer() {
 	}
 	id := v.ID
 	m.openForm(&form{
-		title: "Answer what closing asks", label: "answer", choices: choices,
+		title: "Answer what closing asks", about: id, label: "answer", choices: choices,
 		body: func(m *model, f *form, w int) []row {
 			v := m.shownIncident()
 			if v == nil {
@@ -285,8 +288,7 @@ func (m *model) answer() {
 			var rows []row
 			for i := range v.Closing {
 				if q := &v.Closing[i]; q.ID == f.choice() {
-					n := slices.Index(f.choices, q.ID)
-					rows = append(rows, wrap(strconv.Itoa(n+1)+"/"+strconv.Itoa(len(f.choices))+"  "+m.th.outside(q.Text), w, strong)...)
+					rows = append(rows, wrap(strconv.Itoa(i+1)+"/"+strconv.Itoa(len(v.Closing))+"  "+m.th.outside(q.Text), w, strong)...)
 					if q.Fact != "" {
 						rows = append(rows, wrap("known here: "+m.th.outside(q.Fact), w, normal)...)
 					}
@@ -312,7 +314,7 @@ func (m *model) closeIncident() {
 	id := v.ID
 	left := len(v.Unanswered)
 	f := &form{
-		title: "Close this incident?",
+		title: "Close this incident?", about: id,
 		body: func(m *model, _ *form, w int) []row {
 			v := m.shownIncident()
 			if v == nil {
@@ -321,7 +323,7 @@ func (m *model) closeIncident() {
 			if len(v.Unanswered) == 0 {
 				return wrap("Everything that closing asks is answered. Its record stays: failback incident report "+m.th.outside(id), w, normal)
 			}
-			rows := wrap("Without an answer: "+m.th.outside(strings.Join(v.Unanswered, ", "))+". a answers them.", w, warn)
+			rows := wrap("Without an answer: "+m.th.outside(strings.Join(v.Unanswered, ", "))+". esc, then a, answers them.", w, warn)
 			return append(rows, wrap("To close it all the same, say why: that is recorded as an override.", w, normal)...)
 		},
 		send: func(m *model, f *form, typed string) tea.Cmd {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -187,4 +188,78 @@ func answerOf(v *api.Incident) (a sources.Answer[api.Incident]) {
 	now := time.Now()
 	a.Gen, a.Value, a.Clock = 1<<20, v, sources.Clock{Sent: now, Received: now, At: now}
 	return a
+}
+
+// What is typed in the moment in which a form opens is in its field; nothing of
+// that moment sends it, and what is said of an empty field goes when it is not.
+func TestIncidentTypedAhead(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "n")
+		for _, k := range append(word("all of it"), "enter") {
+			_, cmd := m.Update(press(k))
+			follow(m, cmd)
+		}
+		wantRecorded(t, r)
+		if m.form == nil || m.form.field.Value() != "all of it" {
+			t.Fatalf("form %v", m.form)
+		}
+		typed(m, "ctrl+u", "enter")
+		if m.form.refusal == "" {
+			t.Error("an empty note is not refused")
+		}
+		typed(m, word("noted")...)
+		if m.form.refusal != "" {
+			t.Errorf("still says %q", m.form.refusal)
+		}
+		typed(m, "enter")
+		wantRecorded(t, r, "note 20261130-034840 noted")
+	})
+	// A yes of that moment is no yes.
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		r.incident.Unanswered = nil
+		time.Sleep(time.Second)
+		follow(m, m.askIncidents())
+		typed(m, "x")
+		_, cmd := m.Update(press("y"))
+		follow(m, cmd)
+		wantRecorded(t, r)
+	})
+}
+
+// A question has the number it has on the screen, however many are answered.
+func TestIncidentQuestionNumber(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "a")
+		q := m.form.choice()
+		at := slices.IndexFunc(r.incident.Closing, func(c api.ClosingQuestion) bool { return c.ID == q })
+		if want := strconv.Itoa(at+1) + "/" + strconv.Itoa(len(r.incident.Closing)) + "  "; at == 0 || !strings.Contains(screenOf(m), want) {
+			t.Errorf("question %q is not called %q:\n%s", q, want, screenOf(m))
+		}
+	})
+}
+
+// A form stays about the incident that it was opened for, and shows that one,
+// whichever others are opened and closed meanwhile.
+func TestIncidentFormStays(t *testing.T) {
+	for _, k := range []string{"n", "a", "x"} {
+		inRecord(t, func(t *testing.T, m *model, r *recorder) {
+			id := r.incident.ID
+			typed(m, k)
+			other := openState()
+			other.Incidents = []api.IncidentHead{{ID: "20261130-050000", Title: "another"}}
+			give(m, other, nil, nil)
+			time.Sleep(3 * time.Second)
+			follow(m, m.askIncidents())
+			if v := m.shownIncident(); v == nil || v.ID != id {
+				t.Fatalf("%s: the form for %s shows %+v", k, id, v)
+			}
+			typed(m, "z", "enter")
+			if len(r.recorded) != 1 || !strings.Contains(r.recorded[0], " "+id) {
+				t.Errorf("%s: recorded %q", k, r.recorded)
+			}
+			if got := m.incidentID(); got != other.Incidents[0].ID {
+				t.Errorf("%s: without the form %q is shown", k, got)
+			}
+		})
+	}
 }

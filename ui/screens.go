@@ -141,7 +141,11 @@ func (m *model) listWindow(w, room int) []row {
 		line = func(i int) row { return m.decisionRow(ds.at(i), d.clock(now), w-2) }
 		title = row{{" ROUTE DECISIONS", accent}}
 		if v := d.decisions.Value(); v != nil {
-			title = title.add(normal, ", "+text.Count(uint64(d.seen.len()))+" held of "+text.Count(v.Total)+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
+			held := text.Count(uint64(d.seen.len())) + " held"
+			if v.Total >= uint64(d.seen.len()) { // else the gateway began to count anew
+				held += " of " + text.Count(v.Total)
+			}
+			title = title.add(normal, ", "+held+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
 		}
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.decisions, asked))
 		none = m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")
@@ -303,7 +307,7 @@ func (m *model) detailBody(w int) []row {
 		{"own traffic", f.Number(u.OwnRPS, now), text.Rate, " requests a second of which it is the primary"},
 		{"attempts", f.Number(u.RPS, now), text.Rate, " a second, " + strconv.Itoa(u.InFlight) + " in flight"},
 		{"failed", f.Number(u.ErrorRatio, now), text.Percent, " over the breaker's window"},
-		{"first output p95", f.Number(u.FirstOutputP95, now), text.Seconds, " of its streams, last minute"},
+		{"first output p95", f.Number(u.FirstOutputP95, now), text.Seconds, ", last minute"},
 	} {
 		s, st := m.numberIn(v.n, v.f)
 		if v.label == "first output p95" && v.n.State == sources.Idle {

@@ -145,6 +145,11 @@ func TestFilterSearchesAllThatIsHeld(t *testing.T) {
 		if got := screenOf(m); !strings.Contains(got, "20 000 held of 1 400 000") {
 			t.Errorf("it does not say how many are held:\n%s", got)
 		}
+		// A gateway that began anew has decided fewer than are held of the one before.
+		m.live.decisions.Value().Total = n - 1
+		if got := screenOf(m); !strings.Contains(got, "20 000 held, ") {
+			t.Errorf("more are held than there are:\n%s", got)
+		}
 		var last []func() any
 		for _, k := range []string{"/", "0", "0", "0", "7"} {
 			for _, c := range keys(m, k) {
