@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -501,5 +502,69 @@ func TestTUI16Paste(t *testing.T) {
 		if cs := g.Commands(); len(cs) > 0 {
 			t.Errorf("armed %t: sent %+v", arm, cs)
 		}
+	}
+}
+
+// SEC-07: the screens of an incident, of fault domains, of what waits and of
+// money, with hostile text in every word of theirs, and what is copied of them.
+func TestSEC07Screens(t *testing.T) {
+	for _, h := range hostile {
+		inBubble(t, func(m *model) {
+			s := placesState()
+			v := theIncident()
+			v.Title, v.OpenedBy, v.Upstreams, v.Unanswered = h, h, []string{h}, []string{h}
+			for i := range v.Closing {
+				c := &v.Closing[i]
+				c.ID, c.Text, c.Fact, c.Answer, c.By = h+"x", h, h, h, h
+			}
+			for i := range v.Timeline {
+				e := &v.Timeline[i]
+				e.Kind, e.By, e.Text = h, h, h
+			}
+			for i := range v.Layers {
+				v.Layers[i].Name = h
+			}
+			v.Requests.Kept = []string{h}
+			s.Incidents = []api.IncidentHead{v.IncidentHead}
+			for i := range s.Upstreams {
+				s.Upstreams[i].FaultDomains = map[string]string{"dns": h, h: h}
+			}
+			s.Tasks = []api.Task{{Name: h, Fallback: h, OnUnavailable: h, UserSees: h, RPS: val(1)}, {Name: h + "x", OnUnavailable: "queue", UserSees: h, RPS: val(1)}}
+			s.Models[0].Name = h
+			for i := range s.Models[0].Domains {
+				d := &s.Models[0].Domains[i]
+				d.Kind, d.Accepted, d.Unknown = h, h, []string{h}
+				for j := range d.Groups {
+					d.Groups[j].Value, d.Groups[j].Upstreams = h, []string{h}
+				}
+			}
+			b := &s.Models[0].Budgets[0]
+			b.Objective, b.By[0].Provider, b.By[0].Reason = h, h, h
+			give(m, s, nil, nil)
+			giveIncident(m, v)
+		}, func(t *testing.T, m *model, r *recorder) {
+			m.armedUntil = m.now.Add(time.Hour)
+			for _, ks := range [][]string{{"i"}, {"n"}, {"esc", "i", "a"}, {"esc", "i", "x"}, {"esc", "o", "m"}, {"o", "w"}, {"o", "$"}} {
+				for _, k := range ks {
+					keys(m, k)
+					awake(m)
+				}
+				for _, size := range []struct{ w, h int }{{100, 30}, {40, 12}, {20, 5}, {200, 60}} {
+					m.Update(tea.WindowSizeMsg{Width: size.w, Height: size.h})
+					keys(m, "pgdown")
+					harmless(t, m, size.w, size.h)
+				}
+				for _, c := range m.rowText() + m.screenText() {
+					if c != '\n' && !unicode.IsGraphic(c) {
+						t.Fatalf("%q: a copy of %s holds %U", h, m.screen, c)
+					}
+				}
+			}
+			// What a gateway says of a record that it does not take.
+			m.Update(recordedMsg{what: "a note", err: &api.Error{Code: "failed", Message: h, Hint: h}})
+			harmless(t, m, 200, 60)
+			m.Update(recordedMsg{what: "a note", result: &api.Result{Message: h}})
+			harmless(t, m, 200, 60)
+		})
 	}
 }

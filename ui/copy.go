@@ -97,7 +97,7 @@ func joinRows(rows []row) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(strings.TrimRight(r.text(), " "))
+		b.WriteString(strings.TrimRight(r.visible().text(), " "))
 	}
 	return b.String()
 }

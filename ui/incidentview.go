@@ -126,7 +126,7 @@ func layers(ls []api.Layer, w int) []row {
 		return span{text.Percent(float64(t.Good)/float64(n)) + " of " + text.Count(n), st}
 	}
 	for _, l := range ls {
-		g = append(g, []span{{l.Name, normal}, cell(l.Degraded), cell(l.Primary)})
+		g = append(g, []span{{text.Visible(l.Name), normal}, cell(l.Degraded), cell(l.Primary)})
 	}
 	if len(g) == 1 {
 		return []row{styled(dim, "   nothing is known yet")}
@@ -140,7 +140,7 @@ func (m *model) closingRows(q *api.ClosingQuestion, clock time.Time, w int) []ro
 	if q.Answer != "" {
 		box, st = "[x] ", dim
 	}
-	rows := entryBeside(16, " "+box+q.ID, out(q.Text), w, st)
+	rows := entryBeside(16, " "+box+out(q.ID), out(q.Text), w, st)
 	if q.Fact != "" {
 		rows = append(rows, entryBeside(16, "", "known here: "+out(q.Fact), w, dim)...)
 	}

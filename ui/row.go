@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"failback/ui/text"
 )
 
 // span is text of one style. Its text is fit to show: no escapes, no newlines.
@@ -238,4 +241,17 @@ func left(s string, n int, mark string) string {
 func right(s string, n int, mark string) string {
 	s = cutRight(s, n, mark)
 	return spaces(n-width(s)) + s
+}
+
+// visible is r without anything that drives a terminal or hides. Where text
+// from outside becomes a span it is made so already, and its columns fit; this
+// is for a place that forgot, behind which there is the terminal alone.
+func (r row) visible() row {
+	for i, s := range r {
+		if v := text.Visible(s.text); v != s.text {
+			r = slices.Clone(r)
+			r[i].text = v
+		}
+	}
+	return r
 }

@@ -109,7 +109,7 @@ func (m *model) clamp(rows []row) []row {
 		rows = rows[:m.height]
 	}
 	for i := range rows {
-		rows[i] = rows[i].fit(m.width, m.gl.cut)
+		rows[i] = rows[i].visible().fit(m.width, m.gl.cut)
 	}
 	return rows
 }
