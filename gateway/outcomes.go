@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func strict(b []byte, v any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s: a %s does not fit there", t.Field, t.Value)
+			return fmt.Errorf("%s: a %s does not fit there", cmp.Or(t.Field, "the body"), strings.Fields(t.Value)[0])
 		}
 		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 			return fmt.Errorf("field %.64s is not known; known are request_id, layer, good, by, note", name)
@@ -115,7 +116,44 @@ func strict(b []byte, v any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("something follows it")
 	}
-	return nil
+	return once(json.NewDecoder(bytes.NewReader(b)))
+}
+
+// once makes sure that no object of the valid JSON in d has a field twice, in
+// whatever case: which of them counted nobody could tell.
+func once(d *json.Decoder) error {
+	var seen []map[string]bool // nil: of a list
+	key := false
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		switch t {
+		case json.Delim('{'):
+			seen = append(seen, map[string]bool{})
+			key = true
+			continue
+		case json.Delim('['):
+			seen = append(seen, nil)
+			key = false
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			seen = seen[:len(seen)-1]
+		default:
+			if name, is := t.(string); is && key {
+				name = strings.ToLower(name)
+				fields := seen[len(seen)-1]
+				if fields[name] {
+					return fmt.Errorf("field %.64q is given twice", name)
+				}
+				fields[name] = true
+				key = false
+				continue
+			}
+		}
+		key = len(seen) > 0 && seen[len(seen)-1] != nil
+	}
 }
 
 func checkOutcome(o *incident.Outcome) error {

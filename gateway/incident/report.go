@@ -133,19 +133,22 @@ func stamp(t time.Time) string {
 func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
 // markdown is s as text that no reader of Markdown takes for anything else: no
-// markup, no table's end, no link and no mention.
+// markup, no table's end, no link, no list and no mention. Sites look for mentions
+// in what was rendered, where an escape is gone: a character of no width parts them.
 func markdown(s string) string {
 	var b strings.Builder
+	number := true // so far, which begins a list
 	for i, r := range visible(strings.Join(strings.Fields(s), " ")) {
 		switch {
-		case strings.ContainsRune("\\`*_{}[]<>#|~&$", r), i == 0 && strings.ContainsRune("-+=:.!", r):
+		case strings.ContainsRune("\\`*_{}[]<>#|~&$", r), i == 0 && strings.ContainsRune("-+=:.!/", r), number && i > 0 && strings.ContainsRune(".)", r):
 			b.WriteByte('\\')
 			b.WriteRune(r)
 		case r == '@':
-			b.WriteString("&#64;")
+			b.WriteString("@&#8203;")
 		default:
 			b.WriteRune(r)
 		}
+		number = number && r >= '0' && r <= '9'
 	}
 	return strings.NewReplacer("://", `:\/\/`, "www.", `www\.`).Replace(b.String())
 }

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"failback/gateway/config"
+	"failback/gateway/telemetry"
+)
+
+// What a body says wrong is named in a line, whatever it holds, and nothing of a
+// number or a key as long as the body comes back.
+func TestReadOutcomes(t *testing.T) {
+	long := strings.Repeat("9", 200<<10)
+	good := `{"request_id":"r","layer":"task","good":true,"by":"x"}`
+	for body, says := range map[string]string{
+		good: "", "[" + good + "," + good + "]": "", " " + good + "\n": "",
+		`{"request_id":"r","layer":"task","good":true,"by":"x","good":false}`: "twice",
+		`{"request_id":"r","layer":"task","good":true,"by":"x","Good":false}`: "twice",
+		`[` + good + `,{"by":"a","by":"b"}]`:                                  "twice",
+		`{"request_id":` + long + `}`:                                         "request_id: a number does not fit there",
+		`{"good":"true"}`:                                                     "good: a string",
+		`{"good":1e999}`:                                                      "good: a number",
+		`{"good":[true]}`:                                                     "good: a array",
+		`{"` + long + `":1}`:                                                  "is not known",
+		long:                                                                  "the body: a number",
+		`[[[[` + good + `]]]]`:                                                "array",
+		`[null]`:                                                              "outcome 1: request_id is missing",
+		`null`:                                                                "request_id is missing",
+		`{"request_id":"r","layer":"task","good":null,"by":"x"}`: "good is missing",
+		`{"request_id":"` + strings.Repeat("r", 129) + `"}`:      "over 128 bytes",
+		strings.Repeat("[", 100<<10):                             "not valid JSON",
+		"{\"by\":\"\xff\"":                                       "not valid JSON",
+	} {
+		l, err := readOutcomes([]byte(body))
+		switch {
+		case says == "" && (err != nil || len(l) == 0):
+			t.Errorf("%.80s: %v", body, err)
+		case says != "" && (err == nil || !strings.Contains(err.Error(), says) || len(err.Error()) > 300 || l != nil):
+			t.Errorf("%.80s: %.400v", body, err)
+		}
+	}
+}
+
+// No body makes trouble, and of what is taken every field is within its bounds.
+func FuzzReadOutcomes(f *testing.F) {
+	f.Add([]byte(`[{"request_id":"r","layer":"task","good":true,"by":"x","note":"n"}]`))
+	f.Add([]byte(`{"request_id":"r","by":"a","by":"b"}`))
+	f.Add([]byte(`{"request_id":[{"a":{"b":1}},2],"layer":"task"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := readOutcomes(b)
+		if err != nil {
+			if len(err.Error()) > 400 {
+				t.Errorf("%d bytes of error", len(err.Error()))
+			}
+			return
+		}
+		for _, o := range l {
+			if o.Good == nil || o.RequestID == "" || len(o.RequestID) > maxRequestID || len(o.By) > maxReporter || len(o.Note) > maxOutcomeNote {
+				t.Errorf("taken: %+v", o)
+			}
+		}
+		if !json.Valid(b) {
+			t.Error("taken, and no JSON")
+		}
+	})
+}
+
+// Where clients have keys a report needs one, whichever models it is for; without,
+// nothing is read or counted.
+func TestOutcomesNeedAKey(t *testing.T) {
+	g := &Gateway{incidents: newIncidents("gw"), metrics: telemetry.NewMetrics(prometheus.NewRegistry(), func() telemetry.Gauges { return telemetry.Gauges{} })}
+	sum := sha256.Sum256([]byte("known"))
+	s := &setup{keys: newClientKeys([]config.ClientKey{{Name: "judges", Hash: "sha256:" + hex.EncodeToString(sum[:]), Models: []string{"other"}}}, false)}
+	post := func(key string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, outcomesPath, strings.NewReader(`{"request_id":"r","layer":"task","good":true,"by":"x"}`))
+		if key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
+		rec := httptest.NewRecorder()
+		g.serveOutcomes(s, rec, r, "id")
+		return rec
+	}
+	for _, key := range []string{"", "unknown"} {
+		if rec := post(key); rec.Code != http.StatusUnauthorized || strings.Contains(rec.Body.String(), "counted") {
+			t.Errorf("key %q: %d %s", key, rec.Code, rec.Body)
+		}
+	}
+	if rec := post("known"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"unknown":1`) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
