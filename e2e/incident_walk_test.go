@@ -167,6 +167,25 @@ func (o *walker) types(field, text string) {
 	o.hides("enter  send")
 }
 
+// answers answers the question that comes after i answered ones.
+func (o *walker) answers(i int, text string) {
+	o.t.Helper()
+	o.shows(fmt.Sprintf("CLOSING ASKS  %d of %d answered", i, len(api.ClosingQuestions)))
+	o.key("a", "a answer")
+	o.shows(fmt.Sprintf("%d/%d  ", i+1, len(api.ClosingQuestions)))
+	o.types("answer", text)
+}
+
+// closes closes the incident on the screen, of which everything is answered.
+func (o *walker) closes() {
+	o.t.Helper()
+	n := len(api.ClosingQuestions)
+	o.shows(fmt.Sprintf("CLOSING ASKS  %d of %d answered", n, n))
+	o.key("x", "x close")
+	o.shows("Everything that closing asks is answered")
+	o.yes("y  yes", func() bool { return strings.Contains(o.screen(), "CLOSED") })
+}
+
 var rowOf = regexp.MustCompile(`(?m)^ > a +([A-Z]+)\b.*? (\d+)%`)
 
 // sees waits until the overview has the upstream a so.
@@ -484,17 +503,10 @@ func (w *walk) end(t *testing.T) {
 		if i%2 == 1 {
 			o = b
 		}
-		o.shows(fmt.Sprintf("CLOSING ASKS  %d of 6 answered", i))
-		o.key("a", "a answer")
-		o.shows("Answer what closing asks", "1/6")
-		o.types("answer", "seen to, "+q)
+		o.answers(i, "seen to, "+q)
 		until(t, q+" is answered", func() bool { return !slices.Contains(w.incident(t).Unanswered, q) })
 	}
-	a.shows("CLOSING ASKS  6 of 6 answered")
-	a.key("x", "x close")
-	a.shows("Everything that closing asks is answered")
-	a.yes("y  yes", func() bool { return w.incident(t).State == api.IncidentClosed })
-	a.shows("CLOSED")
+	a.closes()
 	b.shows("CLOSED")
 	for _, o := range []*walker{a, b} {
 		o.home()

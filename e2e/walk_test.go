@@ -34,13 +34,14 @@ func (tm *terminal) primaryIs(health string, share int) {
 // The whole way on the demo, at 80x24, with keys that are on the screen: the
 // first sign of an outage, what it is, where the logs say so, traffic taken
 // away by the machine, the provider well again, and traffic back at 100 %, each
-// step on the evidence of the one before, until it is healthy.
-func TestFromOutageToTrafficBack(t *testing.T) {
+// step on the evidence of the one before, until it is healthy; then its incident
+// is answered for, closed and reported.
+func TestFromOutageToClosedIncident(t *testing.T) {
 	t.Parallel()
 	tmp := place(t)
 	tm := newTerminal(t, "TMPDIR="+tmp)
 	tm.patience = 90 * time.Second // the outage begins and ends by the demo's own clock
-	tm.console(program, "demo")
+	tm.console(program, "demo", "--script", "outage")
 	tm.shows("DEMO windows cut to 10 s", " > anthropic-us-east-1", "q end demo")
 	dirs, _ := filepath.Glob(filepath.Join(tmp, "failback-demo-*"))
 	if len(dirs) != 1 {
@@ -120,7 +121,7 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 			t.Errorf("%d%% needs a reason:\n%s", share, screen)
 		}
 		tm.pressUntil("y", "the share is raised", func() bool { return primary().Share == share })
-		tm.shows("RECOVERING", fmt.Sprintf("SHARE %d%%", share))
+		tm.shows("RECOV", fmt.Sprintf("SHARE %d%%", share)) // the title is short of room
 		verdict = fmt.Sprintf("EVIDENCE   pass at %d%%", share)
 	}
 	tm.follow("Escape", "esc back")
@@ -149,6 +150,26 @@ func TestFromOutageToTrafficBack(t *testing.T) {
 	if raised != 4 {
 		t.Errorf("%d commands went through, it was raised 4 times", raised)
 	}
+
+	o := &walker{terminal: tm, learned: map[string]bool{}}
+	o.home()
+	o.key("i", "[i] incident open")
+	o.shows(primary().Name+" degraded", "by auto, for degraded")
+	for i, q := range api.ClosingQuestions {
+		o.answers(i, "seen to, "+q)
+	}
+	o.closes()
+	all, err := client.Incidents(t.Context())
+	if err != nil || len(all.Incidents) != 1 || all.Incidents[0].Milestones.TrafficBack.IsZero() {
+		t.Fatalf("%+v %v", all, err)
+	}
+	report, stderr, code := cli(t, tmp, "incident", "report", all.Incidents[0].ID, "--connect", "unix:"+filepath.Join(dirs[0], "failback.sock"))
+	for _, text := range []string{"closed by ", "| first failure | 20", "| traffic back | 20", "suspect", "## Decisions", "seen to, users"} {
+		if code != 0 || !strings.Contains(report, text) {
+			t.Errorf("its report has no %q: %s%s", text, report, stderr)
+		}
+	}
+	o.home()
 	tm.follow("q", "q end demo")
 	tm.restored(0)
 }
