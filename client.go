@@ -104,9 +104,12 @@ func (in *invocation) print(value any, plain string) error {
 		_, err := fmt.Fprint(in.out, plain)
 		return err
 	}
-	e := json.NewEncoder(in.out)
-	e.SetIndent("", "  ")
-	return e.Encode(value)
+	b, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = in.out.Write(append(api.VisibleJSON(b), '\n')) // it may be read on a terminal
+	return err
 }
 
 func (in *invocation) want(n int) error {

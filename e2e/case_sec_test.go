@@ -651,12 +651,27 @@ func TestSEC07(t *testing.T) {
 		_, _ = g.client.SetShare(t.Context(), "a", api.Command{Share: &share, Revision: &up.Revision, Reason: h})
 		_, _ = g.client.SetBreaker(t.Context(), h+":text", api.Command{Action: "open", Reason: h})
 	}
+	// So are the words of an incident.
+	if _, err := g.client.OpenIncident(t.Context(), all[:150]); err != nil {
+		t.Fatal(err)
+	}
+	incidents, err := g.client.Incidents(t.Context())
+	if err != nil || len(incidents.Incidents) == 0 {
+		t.Fatalf("no incident: %v", err)
+	}
+	incident := incidents.Incidents[0].ID
+	for _, h := range hostile {
+		_, _ = g.client.IncidentNote(t.Context(), incident, h)
+		_, _ = g.client.IncidentAnswer(t.Context(), incident, "users", h)
+		_, _ = g.client.IncidentTick(t.Context(), incident, h, 1, true)
+	}
 	until(t, "the embedded log has it all", func() bool {
 		out, _, _ := cli(t, g.dir, "query", "--config", path, "--logql", `{service_name="failback"} |= "bell"`)
 		return strings.Contains(out, "bell")
 	})
 	commands := [][]string{
 		{"status"}, {"decisions", "--limit", "100"}, {"query", "--logql", `{service_name="failback"}`}, {"query", "first-switch"}, {"query", "operator-commands"},
+		{"incident", "list"}, {"incident", "show", incident}, {"incident", "report", incident}, {"incident", "note", incident, "'\x1b]0;stolen\a\u202e'"}, {"incident", "show", "'\u009b2J'"},
 		{"step", "'\x1b]0;stolen\a\u202e'", "5"}, {"breaker", "'\u009b2J:text'", "open"},
 		{"query", "--logql", "'{a=\"\x1b]0;stolen\a\u009b2J'"}, {"query", "'\x1b]0;stolen\a'"}, {"check", "--config", "'\x1b]0;stolen\a\u202e.yaml'"}, {"'\x1b]0;stolen\a'"},
 	}

@@ -733,7 +733,7 @@ func TestTUI18Suspend(t *testing.T) {
 // cells are what is left of bytes without the sequences that move the cursor
 // and change the style.
 func cells(s string) string {
-	return regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|[\r\n\x08]`).ReplaceAllString(s, "")
+	return regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\x1b[M78DE]|\x1b[()][A-Z0-9]|[\r\n\x08]`).ReplaceAllString(s, "")
 }
 
 // TUI-20: while nothing happens nothing but clocks and ages is written, and
