@@ -257,3 +257,59 @@ func TestARatioOverItsLimitIsAnIncident(t *testing.T) {
 		}
 	})
 }
+
+// vanishes has the upstream out of reach, for those who are connected too.
+func (a *actor) vanishes() {
+	a.closes()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.conns {
+		_ = c.Close()
+	}
+}
+
+// While no upstream can be reached that is one incident, of the whole gateway: it is
+// about no upstream, nobody is degraded for it, and the first answer ends it.
+func TestASharedFaultIsAnIncident(t *testing.T) {
+	inWard(t, illness{brief: true, rate: 5}, func(w *ward) {
+		w.passes(time.Minute)
+		began := time.Now()
+		w.up["A"].vanishes()
+		w.up["B"].vanishes()
+		w.until("the fault is found", time.Minute, func(s api.State) bool { return s.SharedFault != nil })
+		w.passes(2 * time.Second)
+		in := w.incident()
+		if in.Cause != api.CauseSharedFault || in.OpenedBy != "auto" || len(in.Upstreams) != 0 || !strings.Contains(in.Title, "shared fault") {
+			t.Errorf("%+v", in.IncidentHead)
+		}
+		if d := in.Milestones.FirstFailure.Sub(began); d < 0 || d > 2*time.Second {
+			t.Errorf("the first failure is %s after the path was cut", d)
+		}
+		if !slices.Equal(milestonesOf(in.Milestones), []string{"failure", "switch"}) || !has(in, api.EntryEvent, "shared fault") {
+			t.Errorf("%+v, timeline %+v", in.Milestones, in.Timeline)
+		}
+		// Longer than it takes to degrade: it is still the one, and about nobody.
+		w.passes(8 * time.Minute)
+		if in = w.incident(); len(in.Upstreams) != 0 || !in.Milestones.Recovered.IsZero() || in.Requests.Failed == 0 || in.Requests.Primary != 0 {
+			t.Errorf("%+v %+v", in.IncidentHead, in.Requests)
+		}
+		w.listens("B")
+		w.until("the first answer ends it", 5*time.Minute, func(s api.State) bool { return s.SharedFault == nil })
+		w.passes(2 * time.Second)
+		in = w.incident()
+		if !slices.Equal(milestonesOf(in.Milestones), []string{"back", "failure", "recovered", "switch"}) || in.State != api.IncidentOpen {
+			t.Errorf("once it was over: %+v", in.IncidentHead)
+		}
+		if !has(in, api.EntryMilestone, "the shared fault is over") {
+			t.Errorf("timeline %+v", in.Timeline)
+		}
+		// What is left of it is A's own, and joins.
+		w.until("A is degraded", 15*time.Minute, func(s api.State) bool { return of(s, "A").Health == api.Degraded })
+		w.passes(2 * time.Second)
+		in = w.incident()
+		if !slices.Equal(in.Upstreams, []string{"A"}) || !has(in, api.EntryMilestone, "relapse: A is degraded") || !in.Milestones.TrafficBack.IsZero() {
+			t.Errorf("A alone: %+v, timeline %+v", in.IncidentHead, in.Timeline)
+		}
+		w.listens("A")
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"failback/gateway/decision"
@@ -209,6 +210,9 @@ func (s *Server) current(id identity, e api.AuditEntry) (c current) {
 			c = current{}
 		}
 	}()
+	if strings.HasPrefix(e.Action, incidentAction) {
+		return c // the answer tells it, and a timeline what was before
+	}
 	st := s.o.Control.State(id.you())
 	switch e.Action {
 	case actionShare:
