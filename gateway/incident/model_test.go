@@ -73,7 +73,14 @@ func (c *course) holds(before, after Record, op Op) {
 		c.Fatalf("%s closed an incident", op.Kind)
 	}
 	ill, away := false, len(after.Troubles) == 0
+	sole := true // a ratio tells the milestones where there is no other trouble
 	for _, t := range after.Troubles {
+		sole = sole && t.Cause == api.CauseRatio
+	}
+	for _, t := range after.Troubles {
+		if t.Cause == api.CauseRatio && !sole {
+			continue
+		}
 		ill, away = ill || t.Phase == Ill, away || t.Phase != Back
 	}
 	if ill && !m.Recovered.IsZero() || away && !m.TrafficBack.IsZero() || !ill && len(after.Troubles) > 0 && m.Recovered.IsZero() {

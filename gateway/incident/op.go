@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -149,7 +150,7 @@ func (r *Record) trouble(op Op) {
 // settle sets what holds for all troubles together, or takes it back.
 func (r *Record) settle(op Op, known bool) {
 	least := Back
-	for _, t := range r.Troubles {
+	for _, t := range r.telling() {
 		if t.Phase.before(least) {
 			least = t.Phase
 		}
@@ -186,6 +187,18 @@ func (r *Record) settle(op Op, known bool) {
 	}
 }
 
+// telling are the troubles that the milestones are told by. A ratio over its
+// limit beside a trouble of another cause is what that brings about: it comes
+// minutes later and goes minutes later, and neither makes a relapse.
+func (r *Record) telling() map[string]Trouble {
+	causes := maps.Clone(r.Troubles)
+	maps.DeleteFunc(causes, func(_ string, t Trouble) bool { return t.Cause == api.CauseRatio })
+	if len(causes) == 0 {
+		return r.Troubles
+	}
+	return causes
+}
+
 func (r *Record) firstSwitch(at time.Time, upstream string) {
 	if !r.Milestones.FirstSwitch.IsZero() {
 		return
@@ -200,6 +213,9 @@ func (r *Record) event(op Op) {
 		return
 	}
 	e := *op.Event
+	if e.Event == "operator_command" && e.Action == "share" && e.Result == api.ResultOK && e.From != e.To {
+		return // its step tells it
+	}
 	if e.Revision != 0 {
 		for _, there := range r.Entries {
 			o := there.Event

@@ -391,3 +391,57 @@ func TestReport(t *testing.T) {
 		}
 	}
 }
+
+// A ratio over its limit is what a degraded upstream brings about: it neither
+// takes back what was reached nor keeps it from being reached, unless it is the
+// only trouble.
+func TestTheRatioOfAnOutage(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Cause: api.CauseDegraded, Title: "a degraded"})
+	seq := uint64(1)
+	trouble := func(second float64, key, cause string, phase Phase) {
+		seq++
+		r = r.Apply(Op{Writer: "w", Seq: seq, At: at(second), Kind: OpTrouble, Key: key, Cause: cause, Phase: phase, Text: key + " " + string(phase)})
+	}
+	trouble(0, "a", api.CauseDegraded, Ill)
+	trouble(60, "a", api.CauseDegraded, Recovered)
+	trouble(120, "ratio", api.CauseRatio, Ill)
+	if r.Milestones.Recovered.IsZero() {
+		t.Error("the ratio takes the recovery back")
+	}
+	trouble(300, "a", api.CauseDegraded, Back)
+	if r.Milestones.TrafficBack.IsZero() {
+		t.Error("the ratio keeps traffic from being back")
+	}
+	trouble(400, "ratio", api.CauseRatio, Back)
+	for _, e := range r.Entries {
+		if strings.Contains(e.Text, "relapse") {
+			t.Errorf("%s", e.Text)
+		}
+	}
+	// Alone it is the trouble.
+	r, seq = Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "y", Cause: api.CauseRatio, Title: "ratio"}), 1
+	trouble(0, "ratio", api.CauseRatio, Ill)
+	if !r.Milestones.Recovered.IsZero() {
+		t.Error("recovered at once")
+	}
+	trouble(60, "ratio", api.CauseRatio, Back)
+	if r.Milestones.Recovered.IsZero() || r.Milestones.TrafficBack.IsZero() {
+		t.Errorf("%+v", r.Milestones)
+	}
+}
+
+// A step is told once: the command that asked for it is not a second line.
+func TestAStepIsToldOnce(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Cause: api.CauseDegraded, Title: "a degraded"})
+	before := len(r.Entries)
+	for i, e := range []api.Event{
+		{Event: "traffic_step", Provider: "a", From: "0", To: "5", By: "ana", Result: "ok", Revision: 7},
+		{Event: "operator_command", Action: "share", Provider: "a", From: "0", To: "5", By: "ana", Result: "ok", Revision: 7},
+		{Event: "operator_command", Action: "share", Provider: "a", From: "5", To: "25", By: "ana", Result: "blocked"},
+	} {
+		r = r.Apply(Op{Writer: "w", Seq: uint64(i + 2), At: at(float64(i)), Kind: OpEvent, By: "ana", Event: &e})
+	}
+	if got := len(r.Entries) - before; got != 2 {
+		t.Errorf("%d entries: the step, and what was refused", got)
+	}
+}
