@@ -101,7 +101,7 @@ func (i *incidents) decision(d *decision.Decision) {
 	if d.Fallback && d.Primary != "" {
 		at := d.Time
 		if len(d.Attempts) > 0 && d.Attempts[0].Provider == d.Primary {
-			at = at.Add(d.Attempts[0].Outcome.Duration)
+			at = at.Add(d.Attempts[0].Started + d.Attempts[0].Outcome.Duration)
 		}
 		i.look.Switched(d.Primary, at, time.Now())
 	}

@@ -106,8 +106,12 @@ func (l *Look) FirstFailure(upstream string, now time.Time) (first time.Time) {
 	return first
 }
 
-// FirstSwitch is the first one of upstream's requests at or after since; zero if
-// none is remembered.
+// switchBefore is by how much a switch may seem to be before the failure that it
+// followed: their times are read one after the other, and in another order.
+const switchBefore = time.Second
+
+// FirstSwitch is the first one of upstream's requests after a failure at since; zero
+// if none is remembered.
 func (l *Look) FirstSwitch(upstream string, since, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,6 +119,7 @@ func (l *Look) FirstSwitch(upstream string, since, now time.Time) time.Time {
 	if r == nil {
 		return time.Time{}
 	}
+	since = since.Add(-switchBefore)
 	last := now.UnixNano() / int64(lookBucket)
 	for n := max(last-lookBuckets+1, since.UnixNano()/int64(lookBucket)); n <= last; n++ {
 		if s := r.at(n); s.number == n && !s.switchedAt.IsZero() && !s.switchedAt.Before(since) {

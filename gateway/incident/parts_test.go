@@ -86,8 +86,12 @@ func TestTheFirstSwitch(t *testing.T) {
 			t.Errorf("since %v: %s", since, got.Sub(day))
 		}
 	}
-	if got := l.FirstSwitch("a", at(301), at(301)); !got.IsZero() {
-		t.Errorf("since 301: %s", got)
+	if got := l.FirstSwitch("a", at(302), at(302)); !got.IsZero() {
+		t.Errorf("since 302: %s", got)
+	}
+	// The failed attempt's end is noted a moment after the time of the switch.
+	if got := l.FirstSwitch("a", at(300.001), at(301)); !got.Equal(at(300)) {
+		t.Errorf("of the same request: %s", got.Sub(day))
 	}
 	// A host without a clock battery begins before 1970.
 	then := time.Date(1969, 12, 31, 23, 0, 3, 0, time.UTC)
