@@ -375,6 +375,9 @@ func TestReport(t *testing.T) {
 	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: evil, Cause: api.CauseDegraded, By: "auto"})
 	r = r.Apply(Op{Writer: "w", Seq: 2, At: day, Kind: OpTrouble, Key: "degraded/a", Upstream: "a", Phase: Ill, Text: "a is degraded", FirstFailure: at(-90), FirstSwitch: at(-88)})
 	r = r.Apply(Op{Writer: "w", Seq: 3, At: at(10), Kind: OpEvent, By: "ana", Event: &api.Event{Event: "operator_command", Provider: "a", Action: "share", From: "5", To: "25", Why: evil, By: "ana"}})
+	for i, by := range []string{"ben", "auto", "plan:ana"} {
+		r = r.Apply(Op{Writer: "v", Seq: uint64(i + 1), At: at(20 + float64(i)), Kind: OpEvent, By: by, Event: &api.Event{Event: "traffic_step", Provider: "a", From: "25", To: fmt.Sprint(75 + i), By: by}})
+	}
 	r = r.Apply(Op{Writer: "w", Seq: 4, At: at(60), Kind: OpTrouble, Key: "degraded/a", Upstream: "a", Phase: Back, Text: "a has share 100%"})
 	r = r.Apply(Op{Writer: "w", Seq: 5, At: at(70), Kind: OpAnswer, Question: "users", Text: evil, By: "ben"})
 	r = r.Apply(Op{Writer: "w", Seq: 6, At: at(80), Kind: OpCount, Counts: Counts{Primary: 5, Degraded: 7, Failed: 2, Kept: []string{"r`1"}, Semantic: Sides{Degraded: Tally{Good: 3, Bad: 4}}}})
@@ -383,13 +386,13 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"| first failure | 2026-11-30 03:58:30Z | 0s |", "| technically recovered | 2026-11-30 04:01:00Z | 2m30s |", "| closed | 2026-11-30 04:01:30Z | 3m0s |",
 		"| answered by another candidate | 7 |", "| semantic | 3 | 4 | none | none |", "closed by ana", "unanswered: window, sampled, forbidden, primary, runbook: drill",
-		"- 2026-11-30 04:00:10Z, ana: a share 5 \\> 25", "### Which users are to be told", "ben, 2026-11-30 04:01:10Z: a \\| b", "Not answered.", "The gateway: 2 requests failed, 7 were answered degraded", "`r'1`",
+		"- 2026-11-30 04:00:10Z, ana: a share 5 \\> 25", "- 2026-11-30 04:00:20Z, ben: a share 25 \\> 75", "### Which users are to be told", "ben, 2026-11-30 04:01:10Z: a \\| b", "Not answered.", "The gateway: 2 requests failed, 7 were answered degraded", "`r'1`",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	for _, never := range []string{"\x1b", "\u202e", "<script>", "[x](", "http://", "@all", "\n# c", "a | b"} {
+	for _, never := range []string{"\x1b", "\u202e", "<script>", "[x](", "http://", "@all", "\n# c", "a | b", "- 2026-11-30 04:00:21Z", "- 2026-11-30 04:00:22Z"} {
 		if strings.Contains(got, never) {
 			t.Errorf("%q in\n%s", never, got)
 		}

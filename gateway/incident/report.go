@@ -74,7 +74,7 @@ func Report(in api.Incident) string {
 	line("\n## Decisions\n")
 	decided := 0
 	for _, e := range in.Timeline {
-		if e.Event != nil && e.Event.Event == "operator_command" {
+		if byPerson(&e) {
 			decided++
 			line("- %s, %s: %s", stamp(e.At), markdown(e.By), markdown(e.Text))
 		}
@@ -96,6 +96,16 @@ func Report(in api.Incident) string {
 		line("%s, %s: %s\n", markdown(q.By), stamp(q.At), markdown(q.Answer))
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// byPerson reports whether an entry is what a person decided about traffic: a
+// command, or the step that tells of one.
+func byPerson(e *api.IncidentEntry) bool {
+	if e.Event == nil {
+		return false
+	}
+	byItself := e.By == "auto" || strings.HasPrefix(e.By, "plan:")
+	return e.Event.Event == "operator_command" || e.Event.Event == "traffic_step" && !byItself
 }
 
 // Milestone is one of an incident, in words.
