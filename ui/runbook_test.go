@@ -459,7 +459,8 @@ func TestEveryRowIsReached(t *testing.T) {
 // Hostile names reach neither the terminal nor a copy as they are.
 func TestHostileRunbooks(t *testing.T) {
 	odd := strange(t)
-	for _, h := range hostile {
+	sizes := []struct{ w, h int }{{100, 30}, {80, 24}, {40, 12}, {20, 5}, {200, 60}}
+	for nth, h := range hostile {
 		synctest.Test(t, func(t *testing.T) {
 			begin()
 			m := testModel(100, 30)
@@ -478,13 +479,13 @@ func TestHostileRunbooks(t *testing.T) {
 			m.runbook.all = append(slices.Clone(m.runbookSet()), odd...)
 			for n := range len(m.runbookSet()) {
 				m.showRunbook(m.numbered()[n])
-				for _, size := range []struct{ w, h int }{{100, 30}, {80, 24}, {40, 12}, {20, 5}, {200, 60}} {
-					m.Update(tea.WindowSizeMsg{Width: size.w, Height: size.h})
-					keys(m, "g")
-					for range len(stopsOf(m.runbook.open)) {
-						harmless(t, m, size.w, size.h)
-						keys(m, "x", "j")
-					}
+				// Each text at one size of a runbook, all of them at all sizes together.
+				size := sizes[(n+nth)%len(sizes)]
+				m.Update(tea.WindowSizeMsg{Width: size.w, Height: size.h})
+				keys(m, "g")
+				for range len(stopsOf(m.runbook.open)) {
+					harmless(t, m, size.w, size.h)
+					keys(m, "x", "j")
 				}
 				for _, s := range []string{m.rowText(), m.screenText(), m.tickedText()} {
 					for _, r := range s {

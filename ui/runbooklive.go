@@ -291,6 +291,8 @@ func (l *live) violations() {
 	const name = runbooks.LiveViolations
 	v := l.d.metrics.Value()
 	switch {
+	case l.m.ask.metrics == nil: // only the gateway knows where they are
+		l.put(name, row{{"??", warn}, {" " + strings.TrimPrefix(l.m.mute(), "the "), dim}})
 	case v == nil || l.d.metrics.Whole(l.now).State == sources.Unknown:
 		l.put(name, row{{"??", warn}, {" prometheus does not answer", dim}})
 	case len(v.Violations) > 0:
