@@ -20,7 +20,7 @@ func TestEveryJobHasAHeartbeat(t *testing.T) {
 	}
 	w := startWard(t, admit(t, newPatient(t).url, newPatient(t).url,
 		fmt.Sprintf("sources: {every: 1s}\nshared_dependencies: [{name: token, domain: identity/vault, file: %q, every: 1s}]\n", token)))
-	names := []string{"health", "store", "probes", "metrics", "configuration", "dependencies"}
+	names := []string{"health", "store", "probes", "metrics", "configuration", "dependencies", "budgets"}
 	until(t, "every job has succeeded", func() bool {
 		at := map[string]time.Time{}
 		for _, j := range w.state(t).Jobs {

@@ -250,7 +250,7 @@ func TestWordsFromOutside(t *testing.T) {
 	tm.console(program, "console", "--config", path)
 	tm.shows("TEST", "OPEN", "q leave")
 	all := ""
-	tm.look("ATTEMPTS", func(screen string) { all += screen })
+	tm.look("WHY", func(screen string) { all += screen })
 	if !strings.Contains(all, "evil") || !strings.Contains(all, "OPEN") {
 		t.Errorf("nothing of what was said is on the screens:\n%s", all)
 	}

@@ -114,7 +114,11 @@ func countsAgree(t *testing.T, g *running, sent, atZero int, began time.Time, a,
 	if byA+byB != int64(sent) {
 		t.Errorf("%d + %d answered, %d sent", byA, byB, sent)
 	}
-	text := g.scrape(t)
+	var text string // a request is counted when its client has the answer, not before
+	until(t, "every request is counted", func() bool {
+		text = g.scrape(t)
+		return sum(text, "ai_model_requests_total", "") >= float64(sent)
+	})
 	for _, c := range []struct {
 		metric, labels string
 		want           int64

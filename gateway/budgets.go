@@ -58,7 +58,13 @@ const budgetsEvery = time.Minute
 func (g *Gateway) keepBudgets(ctx context.Context) error {
 	tick := time.NewTicker(budgetsEvery)
 	defer tick.Stop()
+	g.jobs.Register(jobBudgets, budgetsEvery)
+	g.turnBudgets(ctx) // that it works shows at the start, not a minute after
 	return g.keepBudgetsAt(ctx, tick.C)
+}
+
+func (g *Gateway) turnBudgets(ctx context.Context) {
+	g.jobs.Ran(jobBudgets, g.budgets.kept.turn(ctx, g.budgets.set, g.budgets.now()))
 }
 
 func (g *Gateway) keepBudgetsAt(ctx context.Context, ticks <-chan time.Time) error {
@@ -69,7 +75,7 @@ func (g *Gateway) keepBudgetsAt(ctx context.Context, ticks <-chan time.Time) err
 			return nil
 		case <-ticks:
 		}
-		g.jobs.Ran(jobBudgets, g.budgets.kept.turn(ctx, g.budgets.set, g.budgets.now()))
+		g.turnBudgets(ctx)
 	}
 }
 
