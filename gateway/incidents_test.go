@@ -55,7 +55,7 @@ func has(in api.Incident, kind, text string) bool {
 // gateway, with the milestones in their order, a relapse that takes back what no
 // longer holds, and questions that are asked before it is closed.
 func TestAnOutageIsOneIncident(t *testing.T) {
-	inWard(t, illness{brief: true, rate: 5}, func(w *ward) {
+	inWard(t, illness{rate: 5}, func(w *ward) {
 		w.passes(2 * time.Minute)
 		if all := w.gw.Control().Incidents().Incidents; len(all) != 0 {
 			t.Fatalf("before anything failed: %+v", all)
@@ -162,7 +162,7 @@ func (w *ward) posts(body string) (int, map[string]any) {
 // What clients report is joined with the route of the request, counted once, and
 // shown by the incident.
 func TestOutcomesAreJoinedWithTheirRequests(t *testing.T) {
-	inWard(t, illness{brief: true, rate: 5}, func(w *ward) {
+	inWard(t, illness{rate: 5}, func(w *ward) {
 		w.degrades("A")
 		w.passes(40 * time.Second)
 		in := w.incident()
@@ -239,7 +239,7 @@ func TestOutcomesAreJoinedWithTheirRequests(t *testing.T) {
 // degraded, and is over when the ratio is.
 func TestARatioOverItsLimitIsAnIncident(t *testing.T) {
 	models := "  m: {candidates: [{upstream: A, model: x, capabilities: [text]}, {upstream: B, model: x, weight: 10, capabilities: [text]}]}\n"
-	inWard(t, illness{brief: true, rate: 5, models: models, more: "limit: {fallback_ratio: 0.02}\n"}, func(w *ward) {
+	inWard(t, illness{rate: 5, models: models, more: "limit: {fallback_ratio: 0.02}\n"}, func(w *ward) {
 		w.passes(3 * time.Minute)
 		if n := len(w.gw.OperatorState().Incidents); n != 0 {
 			t.Fatalf("%d incidents of a calm gateway", n)

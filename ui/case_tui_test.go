@@ -215,6 +215,9 @@ func everyPlace(t *testing.T, m *model, f func(name string, come func())) {
 				t.Fatalf("%q leads to %s, not to %s: %q", ks, m.screen, s, m.message.text)
 			}
 		}
+		if testing.Short() && s%4 != 0 {
+			continue // some of them, with the race detector
+		}
 		poll(m)
 		f(s.String(), come)
 	}

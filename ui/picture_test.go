@@ -46,6 +46,9 @@ const maxPicture = 150_000
 // TestPictures draws the screens that the documentation shows, from what the
 // console really draws: each character has a glyph, and no file is large.
 func TestPictures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("requires a run without -short: drawing takes seconds")
+	}
 	pen, err := newPen()
 	if err != nil {
 		t.Fatal(err)
