@@ -350,6 +350,9 @@ func glue(s string) string {
 
 // The text is never wider than the window, and no letter of it is lost.
 func TestRunbookTextFits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("requires a run without -short: it draws each runbook many times")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		begin()
 		m := testModel(100, 30)
@@ -458,6 +461,9 @@ func TestEveryRowIsReached(t *testing.T) {
 
 // Hostile names reach neither the terminal nor a copy as they are.
 func TestHostileRunbooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("requires a run without -short: it draws each runbook many times")
+	}
 	odd := strange(t)
 	sizes := []struct{ w, h int }{{100, 30}, {80, 24}, {40, 12}, {20, 5}, {200, 60}}
 	for nth, h := range hostile {
