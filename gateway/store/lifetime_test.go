@@ -122,7 +122,7 @@ const childDir = "FAILBACK_STORE_TEST_DIR"
 func TestAppendInChild(t *testing.T) {
 	dir := os.Getenv(childDir)
 	if dir == "" {
-		t.Skip("requires "+childDir+": TestKill runs it as a child")
+		t.Skip("requires " + childDir + ": TestKill runs it as a child")
 	}
 	s := openDir(t, dir)
 	b, st := bucket(t, s, BucketOptions{Name: "things"}), stream(t, s, StreamOptions{Name: "lines"})
