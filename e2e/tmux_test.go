@@ -25,7 +25,7 @@ func need(t *testing.T, tools ...string) {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("missing tool: %s", tool)
 		}
-		t.Skipf("missing tool: %s", tool)
+		t.Skipf("requires %s", tool)
 	}
 }
 

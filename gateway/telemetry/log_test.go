@@ -385,7 +385,7 @@ func TestLogWithoutReader(t *testing.T) {
 
 func TestLogOnFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("missing on this system: /dev/full")
+		t.Skip("requires /dev/full")
 	}
 	l := newLog(t, LogOptions{Target: "/dev/full"})
 	l.Decision(numbered(0))
