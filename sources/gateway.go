@@ -82,23 +82,17 @@ func (g Gateway) Give(ctx context.Context, f func(context.Context, API) (*api.Re
 
 // SetShare gives a command, within CommandTimeout.
 func (g Gateway) SetShare(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
-	defer cancel()
-	return g.API.SetShare(ctx, upstream, cmd)
+	return g.Give(ctx, func(ctx context.Context, a API) (*api.Result, error) { return a.SetShare(ctx, upstream, cmd) })
 }
 
 // Plan approves a plan or takes the approval back, within CommandTimeout.
 func (g Gateway) Plan(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
-	defer cancel()
-	return g.API.Plan(ctx, upstream, cmd)
+	return g.Give(ctx, func(ctx context.Context, a API) (*api.Result, error) { return a.Plan(ctx, upstream, cmd) })
 }
 
 // SetState gives a command, within CommandTimeout.
 func (g Gateway) SetState(ctx context.Context, upstream string, cmd api.Command) (*api.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, CommandTimeout)
-	defer cancel()
-	return g.API.SetState(ctx, upstream, cmd)
+	return g.Give(ctx, func(ctx context.Context, a API) (*api.Result, error) { return a.SetState(ctx, upstream, cmd) })
 }
 
 // errNoClock refuses an answer without a time: no age could be told.
