@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,18 +33,21 @@ func natsServer(t *testing.T, dir string, port int) *natsserver.Server {
 	return s
 }
 
+// anyNATSServer is a natsServer on a port that is free, and where it is.
+func anyNATSServer(t *testing.T, dir string) (server *natsserver.Server, address string, port int) {
+	t.Helper()
+	server = natsServer(t, dir, natsserver.RANDOM_PORT)
+	port = server.Addr().(*net.TCPAddr).Port
+	return server, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), port
+}
+
 // Two gateways on one store have one share per upstream: what an operator does
 // at one is in force at the other, who is inside a share is so at both, a stale
 // command is refused at either, and both serve on while the store is away.
 func TestGatewaysShareAStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := natsServer(t, dir, natsserver.RANDOM_PORT)
-	address := strings.Replace(server.Addr().String(), "[::]", "127.0.0.1", 1)
-	port := 0
-	if _, err := fmt.Sscanf(address[strings.LastIndex(address, ":")+1:], "%d", &port); err != nil {
-		t.Fatal(err)
-	}
+	server, address, port := anyNATSServer(t, dir)
 	a, b := newStub(t), newStub(t)
 	more := fmt.Sprintf("store: {nats: %q}\n", "nats://"+address)
 	one := start(t, configure(t, t.TempDir(), a, b, more))

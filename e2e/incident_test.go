@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
-
 	"failback/gateway/operator/api"
 )
 
@@ -127,12 +125,7 @@ func TestAnIncidentSurvivesAKill(t *testing.T) {
 func TestGatewaysShareAnIncident(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	server := natsServer(t, dir, natsserver.RANDOM_PORT)
-	address := strings.Replace(server.Addr().String(), "[::]", "127.0.0.1", 1)
-	port := 0
-	if _, err := fmt.Sscanf(address[strings.LastIndex(address, ":")+1:], "%d", &port); err != nil {
-		t.Fatal(err)
-	}
+	server, address, port := anyNATSServer(t, dir)
 	a, b := newStub(t), newStub(t)
 	more := fmt.Sprintf("store: {nats: %q}\n", "nats://"+address)
 	var both []*running
