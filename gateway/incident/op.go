@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
@@ -213,7 +214,7 @@ func (r *Record) event(op Op) {
 		return
 	}
 	e := *op.Event
-	if e.Event == "operator_command" && e.Action == "share" && e.Result == api.ResultOK && e.From != e.To {
+	if e.Event == string(decision.KindOperatorCommand) && e.Action == "share" && e.Result == api.ResultOK && e.From != e.To {
 		return // its step tells it
 	}
 	if e.Revision != 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
@@ -105,7 +106,7 @@ func byPerson(e *api.IncidentEntry) bool {
 		return false
 	}
 	byItself := e.By == "auto" || strings.HasPrefix(e.By, "plan:")
-	return e.Event.Event == "operator_command" || e.Event.Event == "traffic_step" && !byItself
+	return e.Event.Event == string(decision.KindOperatorCommand) || e.Event.Event == string(decision.KindTrafficStep) && !byItself
 }
 
 // Milestone is one of an incident, in words.
