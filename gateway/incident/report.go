@@ -105,8 +105,7 @@ func byPerson(e *api.IncidentEntry) bool {
 	if e.Event == nil {
 		return false
 	}
-	byItself := e.By == "auto" || strings.HasPrefix(e.By, "plan:")
-	return e.Event.Event == string(decision.KindOperatorCommand) || e.Event.Event == string(decision.KindTrafficStep) && !byItself
+	return e.Event.Event == string(decision.KindOperatorCommand) || e.Event.Event == string(decision.KindTrafficStep) && !decision.ByMachine(e.By)
 }
 
 // Milestone is one of an incident, in words.
