@@ -38,20 +38,32 @@ type queries struct {
 }
 
 func newQueries(selector string, window time.Duration) queries {
-	s := strings.TrimSpace(selector)
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
-	return queries{strings.Trim(s, " \t,"), window}
+	return queries{Matchers(selector), window}
 }
 
-// series selects the series of a metric, with more matchers.
-func (q queries) series(metric string, more ...string) string {
-	if q.selector != "" {
-		more = append([]string{q.selector}, more...)
+// Matchers are the label matchers of a configured selector, which may stand in
+// braces and end with a comma.
+func Matchers(selector string) string {
+	s := strings.TrimSpace(selector)
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
+	return strings.Trim(s, " \t,")
+}
+
+// Series is PromQL for the series of a metric that matchers select (empty: all)
+// and each of more does.
+func Series(matchers, metric string, more ...string) string {
+	if matchers != "" {
+		more = append([]string{matchers}, more...)
 	}
 	if len(more) == 0 {
 		return metric
 	}
 	return metric + "{" + strings.Join(more, ",") + "}"
+}
+
+// series selects the series of a metric, with more matchers.
+func (q queries) series(metric string, more ...string) string {
+	return Series(q.selector, metric, more...)
 }
 
 // rate sums the rate of a metric, by a label unless that is empty. tail is put

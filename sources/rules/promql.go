@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -55,9 +54,7 @@ func newQuery(selector string, every time.Duration) (query, error) {
 	if every <= 0 {
 		return query{}, errors.New("how often the gateway is scraped is not known: set sources.every")
 	}
-	s := strings.TrimSpace(selector)
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
-	s = strings.Trim(s, " \t,")
+	s := sources.Matchers(selector)
 	if s != "" {
 		if _, err := parser.NewParser(parser.Options{}).ParseMetricSelector("{" + s + "}"); err != nil {
 			return query{}, fmt.Errorf("sources.prometheus.selector: %q is no label matchers: %w", selector, err)
@@ -68,13 +65,7 @@ func newQuery(selector string, every time.Duration) (query, error) {
 
 // series selects the series of a metric, with more matchers.
 func (q query) series(metric string, more ...string) string {
-	if q.selector != "" {
-		more = append([]string{q.selector}, more...)
-	}
-	if len(more) == 0 {
-		return metric
-	}
-	return metric + "{" + strings.Join(more, ",") + "}"
+	return sources.Series(q.selector, metric, more...)
 }
 
 // rate sums the rate of a metric over the window, by labels unless those are
