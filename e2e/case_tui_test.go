@@ -737,7 +737,8 @@ func cells(s string) string {
 }
 
 // TUI-20: while nothing happens nothing but clocks and ages is written, and
-// hardly any time is spent.
+// hardly any time is spent: below 1% of a core, or where waking up is dear, as on
+// a machine that others use too, not much more than asking and drawing cost there.
 func TestTUI20Idle(t *testing.T) {
 	t.Parallel()
 	const watched = 10 * time.Second
@@ -745,32 +746,36 @@ func TestTUI20Idle(t *testing.T) {
 	g := standIn(t, func(s *api.State) { q.at(s); s.Sources.Prometheus.EverySeconds = 15 })
 	c := onPty(t, nil, program, "console", "--connect", g.Target())
 	c.drawn(t, "CLOSED")
+	least := onPty(t, []string{"env", plainOf + "=" + g.Target()}, os.Args[0])
+	least.drawn(t, "TEST")
 	clocks := func(out string) string { // what is more than clocks and ages
 		return regexp.MustCompile(`[0-9:.]+|[smhdZ,]| `).ReplaceAllString(cells(out), "")
 	}
 	c.take()
 	until(t, "the first answers are drawn", func() bool { pass(t, 3*time.Second); return clocks(c.take()) == "" })
-	share := 1.0
-	for range 3 { // a busy machine makes everything dearer
+	const few = 0.01
+	over := 0
+	for range 3 {
 		before, _ := c.proc(t)
+		least0, _ := least.proc(t)
 		pass(t, watched)
 		after, _ := c.proc(t)
+		least1, _ := least.proc(t)
 		out := c.take()
-		share = min(share, (after-before).Seconds()/watched.Seconds())
-		t.Logf("%d bytes/s, %.2f%% of a core", len(out)/int(watched/time.Second), 100*(after-before).Seconds()/watched.Seconds())
+		share, floor := (after-before).Seconds()/watched.Seconds(), (least1-least0).Seconds()/watched.Seconds()
+		t.Logf("%d bytes/s, %.2f%% of a core, the plainest console %.2f%%", len(out)/int(watched/time.Second), 100*share, 100*floor)
 		if len(out) > 200*int(watched/time.Second) {
 			t.Errorf("%d bytes in %s", len(out), watched)
 		}
 		if rest := clocks(out); rest != "" {
 			t.Errorf("more than clocks and ages was drawn anew: %q", rest)
 		}
-		if share < 0.01 {
+		if share < few || share < 2*floor {
 			return
 		}
+		over++
 	}
-	if share >= 0.02 { // what it takes is near 1%, and time itself is dearer where many share a core
-		t.Errorf("%.1f%% of a core", 100*share)
-	}
+	t.Errorf("above 1%% of a core and above twice the plainest console in each of %d times %s", over, watched)
 }
 
 // TUI-20: a log that is followed, 200 lines a second of 2 KB: memory stays where

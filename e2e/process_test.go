@@ -25,6 +25,12 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if target := os.Getenv(plainOf); target != "" {
+		if err := runPlain(target); err != nil {
+			panic(err)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "failback-e2e-")
 	if err != nil {
 		panic(err)

@@ -39,7 +39,7 @@ func (tm *terminal) primaryIs(health string, share int) {
 func TestFromOutageToClosedIncident(t *testing.T) {
 	t.Parallel()
 	tmp := place(t)
-	tm := newTerminal(t, "TMPDIR="+tmp)
+	tm := newWalker(t, 80, 24, "TMPDIR="+tmp)
 	tm.patience = 90 * time.Second // the outage begins and ends by the demo's own clock
 	tm.console(program, "demo", "--script", "outage")
 	tm.shows("DEMO windows cut to 10 s", " > anthropic-us-east-1", "q end demo")
@@ -67,9 +67,9 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	// The first sign: it is suspect, its breaker opens, the ratio goes over its
 	// limit, a runbook is proposed. Nothing is taken from it yet.
 	tm.primaryIs("SUSPECT", 100)
-	tm.shows("over limit 2%", "[1] provider returns 5xx")
-	tm.follow("1", "[1]")
-	tm.shows("RUNBOOK provider returns 5xx", "WHAT TO CHECK FIRST")
+	tm.shows("over limit 2%", "[1] ")
+	tm.runbook("provider returns 5xx")
+	tm.shows("WHAT TO CHECK FIRST")
 
 	// The logs say when it began.
 	tm.follow("l", "l logs")
@@ -80,7 +80,7 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	tm.shows("LOGS of the gateway itself", "not-allowed")
 	tm.follow("Escape", "esc back")
 	tm.shows("RUNBOOK provider returns 5xx")
-	tm.follow("Escape", "esc back")
+	tm.home()
 
 	// The machine takes its traffic away, and says who did and why.
 	tm.primaryIs("DEGRADED", 0)
@@ -94,11 +94,9 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	// The runbook of the way back. The gate opens when the probes say so, not
 	// their status page: meanwhile the screen says what is missing.
 	tm.shows(" > anthropic-us-east-1", "not now: ")
-	way := regexp.MustCompile(`\[([1-9])\] manual failback`)
-	key := way.FindStringSubmatch(tm.shows("] manual failback"))[1]
-	tm.follow(key, "["+key+"] manual failback")
-	tm.shows("RUNBOOK manual failback by the table", "WHAT IT LOOKS LIKE HERE")
-	tm.follow("Escape", "esc back")
+	tm.runbook("manual failback by the table")
+	tm.shows("WHAT IT LOOKS LIKE HERE")
+	tm.home()
 	tm.shows("DEMO anthropic-us-east-1 is well again")
 	tm.shows("waits for ", "probes passed")
 	tm.follow("W", "next 5%: W, > then y")
@@ -151,14 +149,13 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 		t.Errorf("%d commands went through, it was raised 4 times", raised)
 	}
 
-	o := &walker{terminal: tm, learned: map[string]bool{}}
-	o.home()
-	o.key("i", "[i] incident open")
-	o.shows(primary().Name+" degraded", "by auto, for degraded")
+	tm.home()
+	tm.key("i", "[i] incident open")
+	tm.shows(primary().Name+" degraded", "by auto, for degraded")
 	for i, q := range api.ClosingQuestions {
-		o.answers(i, "seen to, "+q)
+		tm.answers(i, "seen to, "+q)
 	}
-	o.closes()
+	tm.closes()
 	all, err := client.Incidents(t.Context())
 	if err != nil || len(all.Incidents) != 1 || all.Incidents[0].Milestones.TrafficBack.IsZero() {
 		t.Fatalf("%+v %v", all, err)
@@ -169,7 +166,7 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 			t.Errorf("its report has no %q: %s%s", text, report, stderr)
 		}
 	}
-	o.home()
+	tm.home()
 	tm.follow("q", "q end demo")
 	tm.restored(0)
 }

@@ -57,7 +57,7 @@ func TestOneIncidentOfManyHands(t *testing.T) {
 	stop := make(chan struct{})
 	var judge, all sync.WaitGroup
 	judge.Go(func() {
-		for now := time.Now(); ; now = now.Add(time.Minute) {
+		for now := time.Now(); ; now = now.Add(10 * time.Millisecond) {
 			select {
 			case <-stop:
 				return

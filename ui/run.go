@@ -225,6 +225,7 @@ func (e *ender) stop() {
 type guard struct {
 	m        *model
 	end      func()
+	pace     pace           // of Update and View
 	commands sync.WaitGroup // those that run
 
 	mu sync.Mutex
@@ -242,6 +243,9 @@ func (g *guard) Update(msg tea.Msg) (next tea.Model, cmd tea.Cmd) {
 	next = g // also after a panic
 	defer g.catch("Update")
 	_, cmd = g.m.Update(msg)
+	if g.pace.take(msg) {
+		cmd = tea.Batch(cmd, g.m.later(together, drawMsg{}))
+	}
 	return g, g.guarded(cmd)
 }
 
@@ -251,7 +255,7 @@ func (g *guard) View() (v tea.View) {
 		return v
 	}
 	defer g.catch("View")
-	return g.m.View()
+	return g.pace.view(g.m.View)
 }
 
 // guarded lets a command run, and those of a batch, under the same care.

@@ -50,9 +50,13 @@ func (j *judgedGuard) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (j *judgedGuard) View() tea.View {
+	due := j.pace.due()
 	v := j.guard.View()
 	j.frames++
 	m := j.m
+	if !due { // it is the one before
+		return v
+	}
 	if m.width <= 0 || m.height <= 0 || len(j.broken) > 10 {
 		return v
 	}
