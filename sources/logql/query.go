@@ -1,11 +1,21 @@
 package logql
 
 import (
+	"strings"
 	"time"
 )
 
 // Query is a parsed query. It is immutable and safe for concurrent use.
 type Query struct{ e expr }
+
+// IsMetric says whether the answer is numbers rather than lines.
+func (q *Query) IsMetric() bool {
+	_, log := q.e.(*logExpr)
+	return !log
+}
+
+// String writes the query in a canonical form that parses to the same query.
+func (q *Query) String() string { return strings.TrimSpace(q.e.String()) }
 
 // Request is a query with the time it is asked for.
 type Request struct {
