@@ -524,12 +524,12 @@ func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []ro
 		told = told || e.Revision == u.Revision
 		own := *e
 		own.Provider = "" // the whole screen is about it
-		rows = append(rows, m.changeRow(&own, d.clock(now), w))
+		rows = append(rows, m.changeRow(&text.Run{Event: &own}, d.clock(now), w))
 	}
 	if !told {
 		// From before the gateway started: its state tells the last step still.
 		last := api.Event{Event: text.KindStep, Time: u.Since, To: strconv.Itoa(u.Share), By: u.StateBy, Why: u.StateWhy, Revision: u.Revision}
-		rows = append([]row{m.changeRow(&last, d.clock(now), w)}, rows...)
+		rows = append([]row{m.changeRow(&text.Run{Event: &last}, d.clock(now), w)}, rows...)
 	}
 	if len(rows) == 0 {
 		return []row{m.empty(&d.events, now, "none: nobody changed its share since this gateway started")}

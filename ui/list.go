@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -88,48 +89,63 @@ func (m *model) upstreams() (us []*api.Upstream, all int) {
 	return us, len(s.Upstreams)
 }
 
-// changeRows are the changes that have a line, as of from.
+// changeRows are the rows of the changes, as of from.
 type changeRows struct {
 	from *api.Event // the newest of all
 	of   int
-	es   []*api.Event
+	rows []text.Run
 }
 
-// changeRows returns the changes that have a line and pass the filter, newest
-// first, and how many have a line. Nobody changes what it returns.
-func (m *model) changeRows() (es []*api.Event, all int) {
-	d := m.source(changes)
+// folded returns the rows of the changes of d that have one, newest first.
+// Nobody changes what it returns.
+func (m *model) folded(d *data) []text.Run {
 	if len(d.changes) == 0 {
+		return nil
+	}
+	if r := &m.lines; r.from != &d.changes[0] || r.of != len(d.changes) {
+		rows := text.Fold(d.changes)
+		rows = slices.DeleteFunc(rows, func(r text.Run) bool { return !shown(r.Event) })
+		*r = changeRows{from: &d.changes[0], of: len(d.changes), rows: rows}
+	}
+	return m.lines.rows
+}
+
+// changeRows returns the changes that have a row and pass the filter, newest
+// first, and how many have a row. Nobody changes what it returns.
+func (m *model) changeRows() (rows []text.Run, all int) {
+	rows = m.folded(m.source(changes))
+	all = len(rows)
+	if all == 0 {
 		return nil, 0
 	}
-	l := &m.lists[changes]
-	if r := &m.lines; r.from != &d.changes[0] || r.of != len(d.changes) {
-		*r = changeRows{from: &d.changes[0], of: len(d.changes)}
-		for i := range d.changes {
-			if shown(&d.changes[i]) {
-				r.es = append(r.es, &d.changes[i])
-			}
-		}
-	}
-	es = m.lines.es
-	all = len(es)
-	var from any
-	if all > 0 {
-		from = es[0]
-	}
-	if idx, ok := l.matches(all, from, func(i int) string { return changeText(es[i]) }); ok {
-		kept := make([]*api.Event, len(idx))
+	if idx, ok := m.lists[changes].matches(all, rows[0].Event, func(i int) string { return changeMatch(&rows[i]) }); ok {
+		kept := make([]text.Run, len(idx))
 		for i, j := range idx {
-			kept[i] = es[j]
+			kept[i] = rows[j]
 		}
 		return kept, all
 	}
-	return es, all
+	return rows, all
 }
 
-// changeText and decisionText are what a filter looks at and what is copied.
-func changeText(e *api.Event) string {
-	return e.Time.UTC().Format("2006-01-02T15:04:05Z") + " " + text.By(e) + " " + text.Event(e)
+// changeText and decisionText are what is copied, and what a filter looks at.
+func changeText(r *text.Run) string {
+	return r.Time.UTC().Format("2006-01-02T15:04:05Z") + " " + text.By(r.Event) + " " + r.Change(r.Provider, r.Time, false)
+}
+
+// changeMatch is what a filter looks at: of a row that stands for several
+// changes, each of them too.
+func changeMatch(r *text.Run) string {
+	if r.Folded == nil {
+		return changeText(r)
+	}
+	var b strings.Builder
+	b.WriteString(changeText(r))
+	for _, e := range r.Folded {
+		b.WriteByte('\n')
+		b.WriteString(changeText(&text.Run{Event: e}))
+	}
+	return b.String()
 }
 
 func decisionText(d *api.Decision) string {

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"failback/gateway/operator/api"
+	"failback/ui/text"
 )
 
 // enter goes to a screen; esc comes back.
@@ -99,12 +100,12 @@ func (m *model) hold(s screen) {
 
 // openChange and openDecision are what the cursor of their list is on; nil if
 // nothing is.
-func (m *model) openChange() *api.Event {
-	es, _ := m.changeRows()
-	if len(es) == 0 {
+func (m *model) openChange() *text.Run {
+	rows, _ := m.changeRows()
+	if len(rows) == 0 {
 		return nil
 	}
-	return es[clamp(m.lists[changes].cursor, 0, len(es)-1)]
+	return &rows[clamp(m.lists[changes].cursor, 0, len(rows)-1)]
 }
 
 func (m *model) openDecision() *api.Decision {

@@ -326,20 +326,28 @@ func (m *model) changesHead(d *data, w int) row {
 	return r
 }
 
+// changesPanel is the newest n changes. Tries that go on failing have at most
+// half of it: what else happened stays in view.
 func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 	var rows []row
 	undo, why := m.undoable()
-	for i := range d.changes {
-		e := &d.changes[i]
+	going, last := 0, 0
+	for _, c := range m.folded(d) {
 		// A breaker that tries is told by how that ended.
-		if !shown(e) || e.Event == text.KindBreaker && e.To == "half_open" {
+		if c.Folded == nil && c.Event.Event == text.KindBreaker && c.To == "half_open" {
 			continue
 		}
 		if len(rows) == n {
 			break
 		}
-		r := m.changeRow(e, d.clock(now), w)
-		if m.frozen == nil && why == "" && undo.event != nil && undo.event.Seq == e.Seq {
+		if c.Folded != nil && c.Going {
+			if going++; going > max(n/2, 1) {
+				continue
+			}
+			last = len(rows)
+		}
+		r := m.changeRow(&c, d.clock(now), w)
+		if m.frozen == nil && why == "" && undo.event != nil && undo.event.Seq == c.Seq {
 			k, st := accent, normal
 			if m.noWrite() != "" {
 				k, st = dim, dim
@@ -347,6 +355,9 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 			r = r.apart(row{{"u", k}, {": put back " + percent(undo.share) + " ", st}}, w, true, m.gl.cut)
 		}
 		rows = append(rows, r)
+	}
+	if more := going - max(n/2, 1); more > 0 {
+		rows[last] = rows[last].apart(row{{"+" + text.Count(uint64(more)) + " more: e ", warn}}, w, true, m.gl.cut)
 	}
 	if len(rows) == 0 {
 		rows = append(rows, m.empty(&d.events, now, "nothing changed since this gateway started"))
@@ -372,21 +383,22 @@ func (m *model) empty(f interface{ Failing(time.Time) bool }, now time.Time, not
 	return styled(dim, " ...")
 }
 
-// changeRow is one change. Times are of the gateway.
-func (m *model) changeRow(e *api.Event, clock time.Time, w int) row {
-	by := m.th.outside(text.By(e))
-	st := [...]style{text.Calm: good, text.Notable: normal, text.Grave: bad}[text.EventWeight(e)]
+// changeRow is one change, or several in one. Times are of the gateway.
+func (m *model) changeRow(c *text.Run, clock time.Time, w int) row {
+	by := m.th.outside(text.By(c.Event))
+	st := [...]style{text.Calm: good, text.Notable: normal, text.Grave: bad}[text.EventWeight(c.LastFailed())]
 	byStyle := strong
 	if by == "auto" {
 		byStyle = dim
 	}
-	what := m.th.outside(text.Event(e))
-	if width(what) > w-20 {
-		short := *e
-		short.Provider = cutMiddle(e.Provider, 14, "~")
-		what = m.th.outside(text.Event(&short))
+	name := cutMiddle(c.Provider, 14, "~")
+	what := ""
+	for _, s := range []string{c.Change(c.Provider, clock, false), c.Change(name, clock, false), c.Change(name, clock, true)} {
+		if what = m.th.outside(s); width(what) <= w-20 {
+			break
+		}
 	}
-	return row{{" " + text.Clock(e.Time, clock) + "  ", normal}, {left(by, 6, m.gl.cut) + " ", byStyle}, {what, st}}
+	return row{{" " + text.Clock(c.Time, clock) + "  ", normal}, {left(by, 6, m.gl.cut) + " ", byStyle}, {what, st}}
 }
 
 func (m *model) decisionsTitle(d *data, now time.Time, w, n int) row {

@@ -129,9 +129,9 @@ func (m *model) listWindow(w, room int) []row {
 	var none row
 	switch m.screen {
 	case changes:
-		es, total := m.changeRows()
-		shown, all = len(es), total
-		line = func(i int) row { return m.changeRow(es[i], d.clock(now), w-2) }
+		rs, total := m.changeRows()
+		shown, all = len(rs), total
+		line = func(i int) row { return m.changeRow(&rs[i], d.clock(now), w-2) }
 		title = m.changesHead(d, w)
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.events, asked))
 		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
@@ -380,10 +380,14 @@ func list2(ss []string, none string, out func(string) string) string {
 	return out(strings.Join(ss, ", "))
 }
 
+// changeBody is one change, or what a row of several stands for.
 func (m *model) changeBody(w int) []row {
 	e := m.openChange()
 	if e == nil {
 		return []row{styled(dim, " there is nothing here")}
+	}
+	if e.Folded != nil {
+		return m.runBody(e, w)
 	}
 	var rows []row
 	add := func(label, value string) {
@@ -392,13 +396,13 @@ func (m *model) changeBody(w int) []row {
 		}
 	}
 	add("time", e.Time.UTC().Format(time.RFC3339Nano))
-	add("event", e.Event)
+	add("event", text.Words(e.Event.Event))
 	add("upstream", e.Provider)
 	add("region", e.Region)
 	add("capability", e.Capability)
 	add("model", e.Model)
-	add("by", text.By(e))
-	add("action", e.Action)
+	add("by", text.By(e.Event))
+	add("action", text.Words(e.Action))
 	add("from", e.From)
 	add("to", e.To)
 	add("result", e.Result)
@@ -409,6 +413,42 @@ func (m *model) changeBody(w int) []row {
 		add("revision", strconv.FormatUint(e.Revision, 10))
 	}
 	add("number", strconv.FormatUint(e.Seq, 10))
+	return rows
+}
+
+// foldedMost is how many changes an opened row lists of those it stands for.
+const foldedMost = 500
+
+// runBody is a row of tries that failed: how many, since when, with what, and
+// each of them.
+func (m *model) runBody(r *text.Run, w int) []row {
+	d := m.source(changes)
+	_, now := m.d()
+	var rows []row
+	add := func(label, value string) { rows = append(rows, entry(label, m.th.outside(value), w, normal)...) }
+	add("upstream", r.Provider)
+	add("capability", r.Capability)
+	add("by", text.By(r.Event))
+	add("breaker", r.Standing())
+	failed := r.Tries() + ", one after the other"
+	if r.Least {
+		failed += "; what came before is lost or no longer kept"
+	}
+	add("failed", failed)
+	add("first", r.First().Time.UTC().Format(time.RFC3339Nano))
+	add("last", r.Time.UTC().Format(time.RFC3339Nano))
+	if f := r.LastFailed(); f.Reason != "" {
+		add("last reason", f.Reason)
+	}
+	add("last detail", r.LastFailed().Detail)
+	add("numbers", strconv.FormatUint(r.First().Seq, 10)+" to "+strconv.FormatUint(r.Seq, 10))
+	rows = append(rows, nil, styled(accent, " THIS ROW STANDS FOR").add(normal, " "+text.Counted(len(r.Folded), "change")+", newest first"))
+	for i, e := range r.Folded {
+		if i == foldedMost {
+			return append(rows, styled(dim, " and "+text.Count(uint64(len(r.Folded)-i))+" more"))
+		}
+		rows = append(rows, m.changeRow(&text.Run{Event: e}, d.clock(now), w))
+	}
 	return rows
 }
 

@@ -62,6 +62,30 @@ func Count(n uint64) string {
 	return b.String()
 }
 
+// Counted writes n of what one of is called one: 1 line, 24 700 lines.
+func Counted[N int | uint64](n N, one string) string {
+	noun := one
+	if n != 1 {
+		noun = plural(one)
+	}
+	return Count(uint64(max(n, 0))) + " " + noun
+}
+
+// plural is the form of a noun for any number but one.
+func plural(one string) string {
+	n := len(one)
+	if n > 1 && one[n-1] == 'y' && !strings.ContainsRune("aeiou", rune(one[n-2])) {
+		return one[:n-1] + "ies"
+	}
+	return one + "s"
+}
+
+// Words writes an identifier of an event as people read it: the name of an
+// action, of a kind or of a state that has no word of its own.
+//
+//	incident_note: incident note
+func Words(identifier string) string { return strings.ReplaceAll(identifier, "_", " ") }
+
 // Age writes a span as people say it, in at most six characters or so: 41s,
 // 2m10s, 24m, 5h12m, 6d. A negative one is 0s.
 func Age(d time.Duration) string {
