@@ -15,6 +15,7 @@ import (
 func incidentFlags(in *invocation) {
 	commandFlags(in)
 	in.flags.BoolVar(&in.override, "override", false, "close with questions unanswered; needs --reason")
+	in.flags.StringVar(&in.seen, "seen", "", "answer in the place of the answer of this time, which was read")
 }
 
 // runIncident reads incidents and keeps their records.
@@ -40,6 +41,10 @@ func runIncident(in *invocation) error {
 	}
 	if in.override && verb != "close" {
 		return usagef("incident %s takes no --override", verb)
+	}
+	seen, err := in.seenAnswer(verb)
+	if err != nil {
+		return err
 	}
 	switch verb {
 	case "list":
@@ -95,7 +100,7 @@ func runIncident(in *invocation) error {
 			return err
 		}
 		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
-			return c.IncidentAnswer(ctx, args[0], args[1], args[2])
+			return c.IncidentAnswer(ctx, args[0], args[1], args[2], seen)
 		})
 	case "close":
 		if err := want(1, "an id"); err != nil {
@@ -117,6 +122,21 @@ func runIncident(in *invocation) error {
 		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) { return c.ReopenIncident(ctx, args[0]) })
 	}
 	return usagef("incident has no %q; it has list, show, report, open, note, tick, answer, close and reopen", verb)
+}
+
+// seenAnswer is the time of the answer that --seen names; zero without it.
+func (in *invocation) seenAnswer(verb string) (time.Time, error) {
+	if in.seen == "" {
+		return time.Time{}, nil
+	}
+	if verb != "answer" {
+		return time.Time{}, usagef("incident %s takes no --seen", verb)
+	}
+	t, err := time.Parse(time.RFC3339Nano, in.seen)
+	if err != nil {
+		return t, usagef("--seen %q is no time such as 2006-01-02T15:04:05.999Z: the refusal of an answer names it", in.seen)
+	}
+	return t, nil
 }
 
 // incidentTime is how times of incidents are written.

@@ -90,6 +90,7 @@ type invocation struct {
 	limit                      int
 	task, status, provider     string
 	reason, lasts, revision    string
+	seen                       string
 	override, undo, show       bool
 	order                      []string
 	script, instance, listen   string

@@ -662,7 +662,7 @@ func TestSEC07(t *testing.T) {
 	incident := incidents.Incidents[0].ID
 	for _, h := range hostile {
 		_, _ = g.client.IncidentNote(t.Context(), incident, h)
-		_, _ = g.client.IncidentAnswer(t.Context(), incident, "users", h)
+		_, _ = g.client.IncidentAnswer(t.Context(), incident, "users", h, time.Time{})
 		_, _ = g.client.IncidentTick(t.Context(), incident, h, 1, true)
 	}
 	until(t, "the embedded log has it all", func() bool {

@@ -100,6 +100,36 @@ func TestOneIncidentOfManyHands(t *testing.T) {
 	}
 }
 
+// Of many operators who answer one question at once, one answers it, and all others
+// hear of that answer.
+func TestIncidentAnsweredAtOnce(t *testing.T) {
+	c := desk()
+	res, err := c.does(operator.ActionIncidentOpen, "", api.Command{Reason: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var taken []string
+	refused := map[string]int{}
+	for n := range 20 {
+		all.Go(func() {
+			_, err := c.does(operator.ActionIncidentAnswer, res.Incident.ID, api.Command{Question: api.QuestionUsers, Answer: fmt.Sprint(n)})
+			mu.Lock()
+			defer mu.Unlock()
+			if e, is := errors.AsType[*api.Error](err); is && e.Code == api.CodeStaleRevision {
+				refused[e.Question.Answer]++
+			} else {
+				taken = append(taken, fmt.Sprint(n))
+			}
+		})
+	}
+	all.Wait()
+	if len(taken) != 1 || refused[taken[0]] != 19 {
+		t.Errorf("taken %v, refused %v", taken, refused)
+	}
+}
+
 // Changes that come faster than they are looked at are lost, the oldest first, and
 // the incident says how many.
 func TestChangesWithoutRoomAreCounted(t *testing.T) {

@@ -464,73 +464,76 @@ func windowOf(s *setup, state traffic.State) string {
 // operator.Control.
 func (c *control) ChangeIncident(ctx context.Context, who operator.Actor, action, id string, cmd api.Command) (api.Result, error) {
 	g := (*Gateway)(c)
-	id, did, err := g.changeIncident(time.Now(), who, action, id, cmd)
+	op, err := incidentOp(time.Now(), who, action, cmd)
 	if err != nil {
 		return api.Result{}, err
 	}
-	return g.incidentResult(ctx, id, did)
+	id, said, err := g.changeIncident(id, op, cmd.Override)
+	if err != nil {
+		return api.Result{}, err
+	}
+	return g.incidentResult(ctx, id, op, said)
 }
 
-// changeIncident changes the record of id, which it makes for one that is to be
-// opened, and says what was done. It waits for nothing.
-func (g *Gateway) changeIncident(now time.Time, who operator.Actor, action, id string, cmd api.Command) (_, did string, err error) {
+// incidentOp is what is asked for, as a change of a record.
+func incidentOp(now time.Time, who operator.Actor, action string, cmd api.Command) (incident.Op, error) {
+	op := incident.Op{At: now, By: who.Name, Text: cmd.Reason}
+	switch action {
+	case operator.ActionIncidentOpen:
+		op.Kind, op.Cause, op.Title, op.Text = incident.OpOpen, api.CauseOperator, cmd.Reason, ""
+	case operator.ActionIncidentNote:
+		op.Kind = incident.OpNote
+	case operator.ActionIncidentTick:
+		op.Kind, op.Runbook, op.Step, op.Done = incident.OpTick, cmd.Runbook, cmd.Step, *cmd.Done
+	case operator.ActionIncidentAnswer:
+		op.Kind, op.Question, op.Text, op.Seen = incident.OpAnswer, cmd.Question, cmd.Answer, cmd.Seen
+	case operator.ActionIncidentClose:
+		op.Kind = incident.OpClose
+	case operator.ActionIncidentReopen:
+		op.Kind = incident.OpReopen
+	default:
+		return op, fmt.Errorf("incidents: no such action: %s", action)
+	}
+	return op, nil
+}
+
+// changeIncident has op change the record of id, or open one, and says what was
+// done. It waits for nothing.
+func (g *Gateway) changeIncident(id string, op incident.Op, anyway bool) (_, said string, err error) {
 	i := g.incidents
 	i.changing.Lock()
 	defer i.changing.Unlock()
-	if action == operator.ActionIncidentOpen {
+	if op.Kind == incident.OpOpen {
 		if err := i.room(); err != nil {
 			return "", "", err
 		}
-		id = incident.NewID(now, salt())
-		i.tell(now)
-		i.begin(id, incident.Op{At: now, By: who.Name, Cause: api.CauseOperator, Title: cmd.Reason}, time.Time{}, false)
+		id = incident.NewID(op.At, salt())
+		i.tell(op.At)
+		i.begin(id, op, time.Time{}, false)
 		return id, "opened", nil
 	}
 	r, _, ok := i.book.Get(id)
 	if !ok {
 		return "", "", noIncident(id)
 	}
-	op := incident.Op{At: now, By: who.Name, Text: cmd.Reason}
-	switch action {
-	case operator.ActionIncidentNote:
-		op.Kind, did = incident.OpNote, "noted"
-	case operator.ActionIncidentTick:
-		op.Kind, op.Runbook, op.Step, op.Done = incident.OpTick, cmd.Runbook, cmd.Step, *cmd.Done
-		did = fmt.Sprintf("step %d of %s is ticked", cmd.Step, cmd.Runbook)
-		if !op.Done {
-			did = fmt.Sprintf("the tick of step %d of %s is taken back", cmd.Step, cmd.Runbook)
-		}
-	case operator.ActionIncidentAnswer:
-		op.Kind, op.Question, op.Text = incident.OpAnswer, cmd.Question, cmd.Answer
-		did = cmd.Question + " is answered"
-	case operator.ActionIncidentClose:
-		if !r.Open() {
-			return id, "closed already, by " + r.ClosedBy, nil
-		}
-		if left := r.Unanswered(); len(left) > 0 && !cmd.Override {
-			return "", "", &api.Error{
-				Code: api.CodeBlocked, Message: fmt.Sprintf("incident %s: closing questions without an answer: %s", id, strings.Join(left, ", ")),
-				Hint: "answer them, or --override --reason WHY closes it all the same",
-			}
-		}
-		i.tell(now)
-		i.flushCounts(now)
+	does, said, err := r.Weigh(op, anyway)
+	if err != nil || !does {
+		return id, said, err
+	}
+	switch op.Kind {
+	case incident.OpClose:
+		i.tell(op.At)
+		i.flushCounts(op.At)
 		r, _, _ = i.book.Get(id)
-		op.Kind, op.Facts, did = incident.OpClose, g.incidentFacts(r), "closed"
-	case operator.ActionIncidentReopen:
-		if r.Open() {
-			return id, "open already", nil
-		}
+		op.Facts = g.incidentFacts(r)
+	case incident.OpReopen:
 		if err := i.room(); err != nil {
 			return "", "", err
 		}
-		op.Kind, did = incident.OpReopen, "open again"
-	default:
-		return "", "", fmt.Errorf("incident %s: no such action: %s", id, action)
 	}
 	i.book.Do(id, op, false)
 	i.follow()
-	return id, did, nil
+	return id, said, nil
 }
 
 // room refuses to open one more incident where too many are.
@@ -541,8 +544,8 @@ func (i *incidents) room() error {
 	return nil
 }
 
-// incidentResult writes id down and says what was done to it.
-func (g *Gateway) incidentResult(ctx context.Context, id, did string) (api.Result, error) {
+// incidentResult writes id down and says what became of op.
+func (g *Gateway) incidentResult(ctx context.Context, id string, op incident.Op, said string) (api.Result, error) {
 	i := g.incidents
 	var err error
 	if i.kept != nil {
@@ -555,7 +558,11 @@ func (g *Gateway) incidentResult(ctx context.Context, id, did string) (api.Resul
 		return api.Result{}, noIncident(id)
 	}
 	head := incident.Head(r, unsynced)
-	message := fmt.Sprintf("incident %s: %s", r.ID, did)
+	said, refused := r.Became(op, said)
+	if refused != nil {
+		return api.Result{}, refused
+	}
+	message := fmt.Sprintf("incident %s: %s", r.ID, said)
 	if err != nil {
 		message += "; not written down yet: it is in memory alone"
 	}

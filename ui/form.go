@@ -29,6 +29,9 @@ type form struct {
 	refusal string
 	// send sends what was typed; it is called once at a time.
 	send func(m *model, f *form, typed string) tea.Cmd
+	// refused says what an error of send means for what is typed, which stays; nil:
+	// sources.Why.
+	refused func(m *model, err error) string
 	// why says why nothing can be sent, empty if it can; nil: noWrite.
 	why func(m *model, f *form) string
 }

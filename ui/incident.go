@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,7 +212,11 @@ func (m *model) takeRecorded(msg recordedMsg) tea.Cmd {
 	case msg.ticks != nil:
 		m.say(good, msg.what+", kept in the incident")
 	case msg.err != nil && msg.form == m.form && m.form != nil:
-		m.form.sending, m.form.refusal = false, sources.Why(msg.err)
+		why := sources.Why
+		if f := m.form.refused; f != nil {
+			why = func(err error) string { return f(m, err) }
+		}
+		m.form.sending, m.form.refusal = false, why(msg.err)
 	case msg.err != nil:
 		m.say(bad, msg.what+" was not recorded: "+m.th.outside(sources.Why(msg.err)))
 	default:
@@ -278,8 +283,23 @@ func (m *model) answer() {
 		return
 	}
 	id := v.ID
+	// seen are the questions as they were when the form was opened, or as a refusal
+	// showed them: an answer that comes while somebody types is not seen yet.
+	seen := make(map[string]api.ClosingQuestion)
+	for _, q := range v.Closing {
+		seen[q.ID] = q
+	}
 	m.openForm(&form{
 		title: "Answer what closing asks", about: id, label: "answer", choices: choices,
+		refused: func(m *model, err error) string {
+			e, ok := errors.AsType[*api.Error](err)
+			if !ok || e.Question == nil {
+				return sources.Why(err)
+			}
+			seen[e.Question.ID] = *e.Question
+			d, now := m.d()
+			return e.Question.By + " answered at " + text.Clock(e.Question.At, d.clock(now)) + ", which you had not seen. Nothing was replaced: read it above; enter then puts yours in its place, esc leaves it."
+		},
 		body: func(m *model, f *form, w int) []row {
 			v := m.shownIncident()
 			if v == nil {
@@ -287,7 +307,11 @@ func (m *model) answer() {
 			}
 			var rows []row
 			for i := range v.Closing {
-				if q := &v.Closing[i]; q.ID == f.choice() {
+				q := v.Closing[i]
+				if was := seen[q.ID]; was.At.After(q.At) {
+					q.Answer, q.By, q.At = was.Answer, was.By, was.At
+				}
+				if q.ID == f.choice() {
 					rows = append(rows, wrap(strconv.Itoa(i+1)+"/"+strconv.Itoa(len(v.Closing))+"  "+m.th.outside(q.Text), w, strong)...)
 					if q.Fact != "" {
 						rows = append(rows, wrap("known here: "+m.th.outside(q.Fact), w, normal)...)
@@ -301,8 +325,9 @@ func (m *model) answer() {
 		},
 		send: func(m *model, f *form, typed string) tea.Cmd {
 			q := f.choice()
+			was := seen[q].At
 			return m.record(f, "an answer", func(ctx context.Context, a sources.API) (*api.Result, error) {
-				return a.IncidentAnswer(ctx, id, q, typed)
+				return a.IncidentAnswer(ctx, id, q, typed, was)
 			})
 		},
 	})

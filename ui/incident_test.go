@@ -50,7 +50,12 @@ func (r *recorder) IncidentNote(_ context.Context, id, text string) (*api.Result
 func (r *recorder) IncidentTick(_ context.Context, id, book string, step int, done bool) (*api.Result, error) {
 	return r.told("tick %s %s %d %t", id, book, step, done)
 }
-func (r *recorder) IncidentAnswer(_ context.Context, id, q, answer string) (*api.Result, error) {
+func (r *recorder) IncidentAnswer(_ context.Context, id, q, answer string, seen time.Time) (*api.Result, error) {
+	for i, c := range r.incident.Closing {
+		if c.ID == q && c.Answer != "" && !c.At.Equal(seen) {
+			return nil, &api.Error{Code: api.CodeStaleRevision, Message: "not seen", Question: &r.incident.Closing[i]}
+		}
+	}
 	return r.told("answer %s %s %s", id, q, answer)
 }
 func (r *recorder) CloseIncident(_ context.Context, id string) (*api.Result, error) {
@@ -235,6 +240,35 @@ func TestIncidentQuestionNumber(t *testing.T) {
 		if want := strconv.Itoa(at+1) + "/" + strconv.Itoa(len(r.incident.Closing)) + "  "; at == 0 || !strings.Contains(screenOf(m), want) {
 			t.Errorf("question %q is not called %q:\n%s", q, want, screenOf(m))
 		}
+	})
+}
+
+// Somebody else answers while an answer is typed: nothing is replaced, what was typed
+// stays, the other answer is shown, and enter then puts the own one in its place.
+func TestIncidentAnsweredMeanwhile(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		typed(m, append([]string{"a"}, word("none of 41")...)...)
+		q := m.form.choice()
+		other := *r.incident
+		other.Closing = slices.Clone(other.Closing)
+		at := slices.IndexFunc(other.Closing, func(c api.ClosingQuestion) bool { return c.ID == q })
+		other.Closing[at].Answer, other.Closing[at].By, other.Closing[at].At = "two were bad", "ben", time.Now()
+		r.incident = &other
+		time.Sleep(3 * time.Second)
+		follow(m, m.askIncidents()) // that it came on the screen is not that it was read
+		typed(m, "enter")
+		wantRecorded(t, r)
+		if m.form == nil || m.form.field.Value() != "none of 41" {
+			t.Fatal("what was typed is lost")
+		}
+		screen := strings.Join(strings.Fields(screenOf(m)), " ")
+		for _, want := range []string{"two were bad", "ben answered at", "enter then"} {
+			if !strings.Contains(screen, want) {
+				t.Errorf("%q is not said:\n%s", want, screenOf(m))
+			}
+		}
+		typed(m, "enter")
+		wantRecorded(t, r, "answer "+r.incident.ID+" "+q+" none of 41")
 	})
 }
 

@@ -53,12 +53,23 @@ func Facts(r Record, standings []Standing) map[string]string {
 		primary = append([]string{"not recovered"}, primary...)
 	}
 	f[api.QuestionPrimary] = strings.Join(primary, "; ")
-	f[api.QuestionRunbook] = ticked(r)
+	f[api.QuestionRunbook] = ticks(r)
 	return f
 }
 
-// ticked says which steps of which runbooks stand ticked.
-func ticked(r Record) string {
+// ticked is the newest tick of a step, or its taking back; one that is not done if
+// there is none.
+func (r *Record) ticked(runbook string, step int) (newest api.IncidentEntry) {
+	for _, e := range r.Entries {
+		if e.Kind == api.EntryTick && e.Runbook == runbook && e.Step == step {
+			newest = e.IncidentEntry
+		}
+	}
+	return newest
+}
+
+// ticks says which steps of which runbooks stand ticked.
+func ticks(r Record) string {
 	steps := map[string]map[int]bool{}
 	for _, e := range r.Entries {
 		if e.Kind != api.EntryTick {
@@ -89,11 +100,15 @@ func closing(r Record, facts map[string]string) []api.ClosingQuestion {
 	var l []api.ClosingQuestion
 	for _, id := range api.ClosingQuestions {
 		a := r.Answers[id]
-		q := api.ClosingQuestion{ID: id, Text: questions[id], Fact: facts[id], Answer: a.Text, By: a.By, At: a.At}
-		if !r.Open() {
-			q.Fact = a.Fact // as it was
+		q := asked(id, a) // with the fact as it was
+		if r.Open() {
+			q.Fact = facts[id]
 		}
 		l = append(l, q)
 	}
 	return l
+}
+
+func asked(id string, a Answer) api.ClosingQuestion {
+	return api.ClosingQuestion{ID: id, Text: questions[id], Fact: a.Fact, Answer: a.Text, By: a.By, At: a.At}
 }

@@ -58,6 +58,7 @@ type Op struct {
 	Done    bool
 
 	Question string
+	Seen     time.Time         // OpAnswer: of the answer that it replaces; zero: none was seen
 	Facts    map[string]string // OpClose: by question
 
 	Counts Counts // OpCount; of any other those of one that had no room
@@ -87,8 +88,7 @@ func (r Record) Apply(op Op) Record {
 	case OpTick:
 		r.tick(op)
 	case OpAnswer:
-		r.Answers[op.Question] = Answer{Text: cut(op.Text), By: op.By, At: op.At, Fact: r.Answers[op.Question].Fact}
-		r.add(api.IncidentEntry{At: op.At, Kind: api.EntryAnswer, By: op.By, Text: op.Question + ": " + op.Text})
+		r.answer(op)
 	case OpReopen:
 		if late {
 			r.reopen(op)
@@ -229,7 +229,33 @@ func (r *Record) event(op Op) {
 	r.add(api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: textOf(e), Instance: op.Instance, Event: &e})
 }
 
+// answer takes an answer in the place of one that its author saw. Any other
+// stands: what comes after it is told, and not in force.
+func (r *Record) answer(op Op) {
+	e := api.IncidentEntry{At: op.At, Kind: api.EntryAnswer, By: op.By, Text: op.Question + ": " + op.Text}
+	a := r.Answers[op.Question]
+	switch {
+	case a.repeats(op):
+		return
+	case !a.replaceable(op):
+		e.Refused = true
+		e.Text = fmt.Sprintf("%s, not in force, as the answer by %s at %s had not been seen: %s", op.Question, a.By, clock(a.At), op.Text)
+	default:
+		r.Answers[op.Question] = Answer{Text: cut(op.Text), By: op.By, At: op.At, Fact: a.Fact}
+	}
+	r.add(e)
+}
+
+// repeats reports whether op answers what its author answered already.
+func (a Answer) repeats(op Op) bool { return a.Text != "" && a.Text == cut(op.Text) && a.By == op.By }
+
+// replaceable reports whether the author of op has seen a, or there is none to see.
+func (a Answer) replaceable(op Op) bool { return a.Text == "" || a.At.Equal(op.Seen) }
+
 func (r *Record) tick(op Op) {
+	if was := r.ticked(op.Runbook, op.Step); was.Done == op.Done {
+		return // two did it at once
+	}
 	text := fmt.Sprintf("%s, step %d", op.Runbook, op.Step)
 	if !op.Done {
 		text += ": taken back"

@@ -35,7 +35,7 @@ var fields = map[string][]string{
 	ActionIncidentOpen:   {"reason"},
 	ActionIncidentNote:   {"reason"},
 	ActionIncidentTick:   {"runbook", "step", "done"},
-	ActionIncidentAnswer: {"question", "answer"},
+	ActionIncidentAnswer: {"question", "answer", "seen"},
 	ActionIncidentClose:  {"override", "reason"},
 	ActionIncidentReopen: {"reason"},
 }
@@ -67,6 +67,9 @@ func readCommand(w http.ResponseWriter, r *http.Request, action, target string) 
 	if err := json.Unmarshal(b, &c); err != nil {
 		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return c, invalid("%s: a %s does not fit there", t.Field, t.Value)
+		}
+		if _, ok := errors.AsType[*time.ParseError](err); ok {
+			return c, invalid("a time is not written as RFC 3339 has it: 2006-01-02T15:04:05.999Z")
 		}
 		return c, invalid("the command is not understood")
 	}

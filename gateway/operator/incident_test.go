@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"failback/gateway/operator/api"
 )
@@ -22,7 +23,7 @@ func TestIncidentCommands(t *testing.T) {
 		"open":   func() (*api.Result, error) { return ana.OpenIncident(ctx, "odd answers") },
 		"note":   func() (*api.Result, error) { return ana.IncidentNote(ctx, "one", "called the provider") },
 		"tick":   func() (*api.Result, error) { return ana.IncidentTick(ctx, "one", "provider-5xx", 2, true) },
-		"answer": func() (*api.Result, error) { return ana.IncidentAnswer(ctx, "one", "users", "none") },
+		"answer": func() (*api.Result, error) { return ana.IncidentAnswer(ctx, "one", "users", "none", time.Time{}) },
 		"close":  func() (*api.Result, error) { return ana.CloseIncidentAnyway(ctx, "one", "a test") },
 		"reopen": func() (*api.Result, error) { return ana.ReopenIncident(ctx, "one") },
 	} {

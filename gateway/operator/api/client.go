@@ -311,9 +311,11 @@ func (c *Client) IncidentTick(ctx context.Context, id, runbook string, step int,
 	return c.command(ctx, "/operator/v1/incidents/", id, "/tick", Command{Runbook: runbook, Step: step, Done: &done})
 }
 
-// IncidentAnswer answers a closing question. A later answer replaces it.
-func (c *Client) IncidentAnswer(ctx context.Context, id, question, answer string) (*Result, error) {
-	return c.command(ctx, "/operator/v1/incidents/", id, "/answer", Command{Question: question, Answer: answer})
+// IncidentAnswer answers a closing question. It replaces an answer only if seen is
+// that one's time; any other that is there is an *Error with CodeStaleRevision that
+// carries it.
+func (c *Client) IncidentAnswer(ctx context.Context, id, question, answer string, seen time.Time) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/answer", Command{Question: question, Answer: answer, Seen: seen})
 }
 
 // CloseIncident closes an incident. While closing questions are unanswered it is

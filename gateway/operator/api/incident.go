@@ -115,6 +115,13 @@ type IncidentEntry struct {
 	Runbook string `json:"runbook,omitempty"`
 	Step    int    `json:"step,omitempty"`
 	Done    bool   `json:"done,omitempty"`
+	// Count, of a run of like events, is how many there were, and Last when the
+	// last was; At is the first's, Event the last. Absent: it is one event.
+	Count int       `json:"count,omitempty"`
+	Last  time.Time `json:"last,omitzero"`
+	// Refused is of an answer that came after another one, which its author had not
+	// seen: that one stands.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // ClosingQuestion is asked before an incident is closed.

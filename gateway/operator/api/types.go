@@ -737,6 +737,9 @@ type Command struct {
 	// Question is the id of a closing question, Answer what is answered.
 	Question string `json:"question,omitempty"`
 	Answer   string `json:"answer,omitempty"`
+	// Seen is the time of the answer that was there and was read, which is to be
+	// replaced; zero: none was seen. Another one is not replaced.
+	Seen time.Time `json:"seen,omitzero"`
 }
 
 // Result answers a POST that took effect.
@@ -769,6 +772,9 @@ type Error struct {
 	Upstream *Upstream `json:"upstream,omitempty"`
 	// LastWrite is who changed it, on stale_revision.
 	LastWrite *Event `json:"last_write,omitempty"`
+	// Question is the closing question as it is answered, on stale_revision of an
+	// answer.
+	Question *ClosingQuestion `json:"question,omitempty"`
 	// HTTPStatus is filled in by the client.
 	HTTPStatus int `json:"-"`
 }
