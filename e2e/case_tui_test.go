@@ -611,9 +611,10 @@ func TestTUI11And13NoCommand(t *testing.T) {
 					}
 				}
 			}
-			away()
-			tm.press("o")
-			tm.shows("READ-ONLY", " > ")
+			tm.pressUntil("Escape", "everything is closed, and nothing filtered", func() bool {
+				screen := tm.screen()
+				return strings.Contains(screen, "READ-ONLY") && strings.Contains(screen, " > ") && strings.Contains(screen, "BACK TO")
+			})
 			if cs := g.Commands(); len(cs) > 0 || !alive(pid) {
 				t.Fatalf("sent %+v, runs %t", cs, alive(pid))
 			}

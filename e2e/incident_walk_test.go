@@ -167,7 +167,7 @@ func heading(screen string) string {
 func (o *walker) runbook(title string) {
 	o.t.Helper()
 	key := regexp.MustCompile(`\[([1-9])\] ` + title)
-	const open = "[i] incident open"
+	const open = "[i] incident"
 	screen := o.await("the key of "+title, func(screen string) bool { return key.MatchString(screen) || strings.Contains(screen, open) })
 	if !key.MatchString(screen) {
 		o.key("i", open)
@@ -311,7 +311,7 @@ func (w *walk) notice(t *testing.T) {
 	}
 	for _, o := range []*walker{w.ana, w.ben} {
 		o.sees("DEGRADED", 0)
-		o.shows("over limit 2%", "[i] incident open", "[1] ", "failed 0.0%")
+		o.shows("over limit 2%", "[i] incident", "[1] ", "failed 0.0%")
 	}
 }
 
@@ -337,7 +337,7 @@ func (w *walk) understand(t *testing.T) {
 	o.key("e", "e: all")
 	o.shows("CHANGES AND TRIPS", "SUSPECT > DEGRADED", "share 100% > 0%", "esc back")
 	o.home()
-	o.key("i", "[i] incident open")
+	o.key("i", "[i] incident")
 	o.shows("a degraded", "by auto, for degraded", "milestones", "first failure", "traffic back not yet")
 	o.until("j", "j/k line", "CLOSING ASKS")
 	o.home()
@@ -388,13 +388,13 @@ func (w *walk) verify(t *testing.T) {
 	o.home()
 
 	// Both write down what they saw.
-	o.key("i", "[i] incident open")
+	o.key("i", "[i] incident")
 	o.key("n", "n note")
 	o.types("note", "fallback holds, nobody fails")
 	o.until("j", "j/k line", "note: fallback holds, nobody fails")
 	o.home()
 	b := w.ben
-	b.key("i", "[i] incident open")
+	b.key("i", "[i] incident")
 	b.key("W", "(W arms)")
 	b.shows("ARMED")
 	b.key("n", "n note")
@@ -416,7 +416,7 @@ func (w *walk) survive(t *testing.T) {
 	for _, o := range []*walker{w.ana, w.ben} {
 		o.hides("NO ANSWER")
 		o.sees("DEGRADED", 0)
-		o.key("i", "[i] incident open")
+		o.key("i", "[i] incident")
 		o.until("j", "j/k line", "note: provider called, ticket 4412")
 		o.until("j", "j/k line", "tick: ")
 		o.home()
@@ -530,7 +530,7 @@ func (w *walk) end(t *testing.T) {
 	a, b := w.ana, w.ben
 	until(t, "traffic is back", func() bool { return !w.incident(t).Milestones.TrafficBack.IsZero() })
 	for _, o := range []*walker{a, b} {
-		o.key("i", "[i] incident open")
+		o.key("i", "[i] incident")
 		o.shows("milestones")
 	}
 	a.key("x", "x close")

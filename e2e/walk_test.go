@@ -150,7 +150,7 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	}
 
 	tm.home()
-	tm.key("i", "[i] incident open")
+	tm.key("i", "[i] incident")
 	tm.shows(primary().Name+" degraded", "by auto, for degraded")
 	for i, q := range api.ClosingQuestions {
 		tm.answers(i, "seen to, "+q)
