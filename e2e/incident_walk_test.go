@@ -548,7 +548,7 @@ func (w *walk) end(t *testing.T) {
 	b.shows("CLOSED")
 	for _, o := range []*walker{a, b} {
 		o.home()
-		o.hides("incident open")
+		o.hides("[i] incident")
 	}
 }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,40 @@ func TestNoFailbackUnderPassthrough(t *testing.T) {
 		}
 		if !strings.Contains(got, "have no effect: PASSTHROUGH") {
 			t.Errorf("BACK TO:\n%s", got)
+		}
+	})
+}
+
+// While somebody waits, START says who, calls the runbook of the way back by its
+// title as far as that has room, and has no key alone.
+func TestStartNamesTheWayBack(t *testing.T) {
+	inSituation(t, "incident-overview", 100, 30, func(t *testing.T, m *model) {
+		alone := regexp.MustCompile(`\[\d\]( *$|  )`)
+		for w := tinyWidth; w <= 220; w++ {
+			m.width = w
+			d, now := m.d()
+			got := m.start(d, now, w, 30).text()
+			if width(got) > w {
+				t.Fatalf("%d: %q", w, got)
+			}
+			if alone.MatchString(got) || w >= 60 && strings.Contains(got, " "+m.gl.cut) {
+				t.Errorf("%d: a key alone: %q", w, got)
+			}
+			if !strings.Contains(got, "[i] incident ") {
+				t.Errorf("%d: no incident: %q", w, got)
+			}
+			if w >= 60 && !strings.Contains(got, "waits for ") {
+				t.Errorf("%d: nobody waits: %q", w, got)
+			}
+			if w >= 80 && !strings.Contains(got, "] manual failback") {
+				t.Errorf("%d: the way back has no name: %q", w, got)
+			}
+			if w >= 100 && !strings.Contains(got, "and 1 more") && !strings.Contains(got, "fallback ratio high") {
+				t.Errorf("%d: another runbook is neither named nor counted: %q", w, got)
+			}
+			if w == 200 && (!strings.Contains(got, "waits for an operator; probes passed 2/2") || !strings.Contains(got, "[i] incident open 24m")) {
+				t.Errorf("%d: it has room for all: %q", w, got)
+			}
 		}
 	})
 }

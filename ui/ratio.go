@@ -202,11 +202,12 @@ func (m *model) budget(d *data, now time.Time) row {
 // spaced sets parts apart; those that are nil are left out.
 func spaced(gap string, parts ...row) row {
 	var r row
-	for i, p := range parts {
+	for _, p := range parts {
 		switch {
-		case i == 0:
+		case p == nil:
+		case r == nil:
 			r = p.clip()
-		case p != nil:
+		default:
 			r = r.add(normal, gap).join(p)
 		}
 	}

@@ -3,6 +3,7 @@ package ui
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"failback/gateway/operator/api"
@@ -18,23 +19,30 @@ const (
 	quietRoom = 24
 )
 
+// A runbook is called by at least so many columns of its title; one key alone
+// says nothing. Where the others are counted beside it, by titleCounted.
+const (
+	titleLeast   = 6
+	titleCounted = 16
+)
+
+// wayBackRunbook is the one for an upstream that waits for an operator.
+const wayBackRunbook = "manual-failback"
+
 // start is the overview's row of the runbooks to start with; nil where there
 // is none and no room to say so.
 func (m *model) start(d *data, now time.Time, w, room int) row {
-	head := row{{" START WITH  ", accent}}
+	label := row{{" START WITH  ", accent}}
 	if w < wide {
-		head = row{{" START    ", accent}}
+		label = row{{" START    ", accent}}
 	}
 	ps := m.proposals()
 	waits := m.waiting(d, now)
-	open := m.incidentWord(d, now)
-	if open != nil {
-		head = head.join(open).add(normal, "   ")
-	}
+	opens := m.incidentWords(d, now)
 	switch {
-	case (len(ps) > 0 || len(waits) > 0 || open != nil) && room >= startRoom:
+	case (len(ps) > 0 || len(waits) > 0 || opens[0] != nil) && room >= startRoom:
 	case len(ps) == 0 && room >= quietRoom:
-		what := head.add(dim, m.quietStart(d, now))
+		what := label.add(dim, m.quietStart(d, now))
 		keys := ". " + m.digits() + " open them"
 		switch n := len(m.runbookSet()); {
 		case n == 0:
@@ -52,62 +60,111 @@ func (m *model) start(d *data, now time.Time, w, room int) row {
 	if whole := d.state.Whole(now); whole.State == sources.Unknown {
 		st, end = dim, row{{"  as of " + text.Age(whole.Age+m.stood()) + " ago", warn}}
 	}
-	item := func(i int, why string) row {
-		r := row{{"[" + m.digit(ps[i].Runbook) + "]", accent}, {" " + m.th.outside(ps[i].Runbook.Title), st}}
+	if len(waits) > 0 {
+		ps = wayBackFirst(ps)
+	} else {
+		waits = []row{nil}
+	}
+	runbook := func(i, n int, why string) row {
+		title := cutRight(m.th.outside(ps[i].Runbook.Title), n, m.gl.cut)
+		title = strings.Replace(title, " "+m.gl.cut, m.gl.cut, 1)
+		r := row{{"[" + m.digit(ps[i].Runbook) + "]", accent}, {" " + title, st}}
 		if why != "" {
 			r = r.add(dim, " (matches "+why+")")
 		}
 		return r
 	}
-	line := func(n int, gap string, why func(p *runbooks.Match) string) row {
-		r := head
-		if len(waits) > 0 {
-			r = r.join(waits[0])
-			if n > 0 {
-				r = r.add(normal, gap)
-			}
+	counted := func(n int) row {
+		if n == 0 {
+			return nil
 		}
+		return row{{"and " + strconv.Itoa(n) + " more", dim}}
+	}
+	said := func(open, wait row) row { return label.join(spaced("   ", open, wait)) }
+	line := func(open, wait row, n int, gap string, why func(i int) string) row {
+		parts := []row{spaced("   ", open, wait)}
 		for i := range n {
-			if i > 0 {
-				r = r.add(normal, gap)
-			}
-			r = r.join(item(i, why(&ps[i])))
+			parts = append(parts, runbook(i, far, why(i)))
 		}
-		if n < len(ps) {
-			r = r.add(dim, gap+"and "+strconv.Itoa(len(ps)-n)+" more")
-		}
-		return r.join(end)
+		return label.join(spaced(gap, append(parts, counted(len(ps)-n))...), end)
 	}
 	n := min(len(ps), 9)
-	silent := func(*runbooks.Match) string { return "" }
+	silent := func(int) string { return "" }
 	tries := []row{
-		line(n, "    ", func(p *runbooks.Match) string { return p.Why }),
-		line(n, "    ", func(p *runbooks.Match) string { return p.Short }),
-		line(n, "    ", func(p *runbooks.Match) string {
-			if p == &ps[0] {
-				return p.Short
+		line(opens[0], waits[0], n, "    ", func(i int) string { return ps[i].Why }),
+		line(opens[0], waits[0], n, "    ", func(i int) string { return ps[i].Short }),
+		line(opens[0], waits[0], n, "    ", func(i int) string {
+			if i == 0 {
+				return ps[0].Short
 			}
 			return ""
 		}),
 	}
-	// Who waits is worth more than what the runbooks are called.
-	bare := func(gap string) row {
-		r := head.join(waits[0])
-		for i := range min(len(ps), 9) {
-			r = r.add(normal, gap).add(accent, "["+m.digit(ps[i].Runbook)+"]")
+	// cut is one runbook with as much of its title as has room beside all else;
+	// nil where that is less than least.
+	cut := func(open, wait, more row, least int) row {
+		begin, rest := said(open, wait).add(normal, "  "), end
+		if open == nil && wait == nil {
+			begin = label
 		}
-		return r.join(end)
+		if more != nil {
+			rest = plain("  ").join(more, end)
+		}
+		room := w - begin.width() - len("[1] ") - rest.width()
+		if room < least {
+			return nil
+		}
+		return begin.join(runbook(0, room, ""), rest)
 	}
-	for i := range max(len(waits), 1) {
-		waits = waits[min(i, 1):]
-		for n := n; n > 0 && (i == 0 || len(waits) < 2); n-- {
-			tries = append(tries, line(n, "   ", silent), line(n, "  ", silent))
+	// Who waits is worth more than what the runbooks are called, and what the
+	// first is called more than how many there are.
+	for _, wait := range waits {
+		for _, open := range opens {
+			for n := n; n > 0; n-- {
+				tries = append(tries, line(open, wait, n, "   ", silent), line(open, wait, n, "  ", silent))
+			}
 		}
-		if len(waits) > 0 {
-			tries = append(tries, bare("  "))
+		if r := row(nil); n > 0 {
+			if r = cut(opens[1], wait, counted(len(ps)-1), titleCounted); r != nil {
+				tries = append(tries, r)
+			}
 		}
 	}
-	return first(w, tries...).fit(w, m.gl.cut)
+	last := waits[len(waits)-1]
+	if n > 0 {
+		if r := cut(opens[1], last, nil, titleLeast); r != nil {
+			tries = append(tries, r)
+		}
+	}
+	if n == 0 {
+		for _, wait := range waits {
+			tries = append(tries, said(opens[0], wait).join(end), said(opens[1], wait).join(end))
+		}
+	}
+	return first(w, append(tries, said(opens[1], last).join(end))...).fit(w, m.gl.cut)
+}
+
+// wayBackFirst is ps with the runbook of the way back before the others.
+func wayBackFirst(ps []runbooks.Match) []runbooks.Match {
+	i := slices.IndexFunc(ps, func(p runbooks.Match) bool { return p.Runbook.ID == wayBackRunbook })
+	if i <= 0 {
+		return ps
+	}
+	return slices.Concat(ps[i:i+1], ps[:i], ps[i+1:])
+}
+
+// incidentWords say that an incident is open, from long to short; nil where none
+// is.
+func (m *model) incidentWords(d *data, now time.Time) [2]row {
+	long := m.incidentWord(d, now)
+	if long == nil {
+		return [2]row{}
+	}
+	short := slices.Clone(long)
+	for i := range short {
+		short[i].text = strings.Replace(short[i].text, " open ", " ", 1)
+	}
+	return [2]row{long, short}
 }
 
 // waiting says who waits for an operator alone, from long to short; nil where
