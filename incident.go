@@ -139,9 +139,6 @@ func (in *invocation) seenAnswer(verb string) (time.Time, error) {
 	return t, nil
 }
 
-// incidentTime is how times of incidents are written.
-const incidentTime = "2006-01-02 15:04:05Z"
-
 func incidentList(l *api.Incidents) string {
 	if len(l.Incidents) == 0 {
 		return "none: no incident was opened, or the last was dropped 90 days after it was closed\n"
@@ -154,14 +151,14 @@ func incidentList(l *api.Incidents) string {
 }
 
 func incidentLine(h *api.IncidentHead) string {
-	s := fmt.Sprintf("%-6s  %s  %s  %s  since %s", h.State, text.Visible(h.ID), h.Cause, text.Visible(h.Title), h.OpenedAt.UTC().Format(incidentTime))
+	s := fmt.Sprintf("%-6s  %s  %s  %s  since %s", text.Visible(h.State), text.Visible(h.ID), text.Visible(h.Cause), text.Visible(h.Title), incident.Clock(h.OpenedAt))
 	switch {
 	case h.State == api.IncidentClosed:
-		s += fmt.Sprintf(", closed %s by %s", h.ClosedAt.UTC().Format(incidentTime), text.Visible(h.ClosedBy))
+		s += fmt.Sprintf(", closed %s by %s", incident.Clock(h.ClosedAt), text.Visible(h.ClosedBy))
 	case !h.Milestones.TrafficBack.IsZero():
-		s += ", traffic back " + h.Milestones.TrafficBack.UTC().Format(incidentTime)
+		s += ", traffic back " + incident.Clock(h.Milestones.TrafficBack)
 	case !h.Milestones.Recovered.IsZero():
-		s += ", recovered " + h.Milestones.Recovered.UTC().Format(incidentTime)
+		s += ", recovered " + incident.Clock(h.Milestones.Recovered)
 	}
 	if h.Unsynced {
 		s += ", UNSYNCED: its newest part is in memory alone"
@@ -177,7 +174,7 @@ func incidentText(i *api.Incident) string {
 	for _, m := range incident.Milestones(i.Milestones) {
 		at := "not yet"
 		if !m.At.IsZero() {
-			at = m.At.UTC().Format(incidentTime)
+			at = incident.Clock(m.At)
 			if first := i.Milestones.FirstFailure; !first.IsZero() && m.At != first {
 				at += "  +" + m.At.Sub(first).Round(time.Second).String()
 			}
@@ -192,10 +189,10 @@ func incidentText(i *api.Incident) string {
 	}
 	line("\nTIMELINE")
 	if i.Lost > 0 {
-		line("  %d entries had no room and are left out", i.Lost)
+		line("  %s", incident.LeftOut(i.Lost))
 	}
 	for _, e := range i.Timeline {
-		line("  %s  %s  %s: %s", e.At.UTC().Format(incidentTime), text.Visible(e.By), text.Visible(e.Kind), text.Visible(e.Text))
+		line("  %s  %s  %s", incident.Clock(e.At), text.Visible(e.By), text.Visible(incident.What(&e)))
 	}
 	line("\nCLOSING")
 	for _, q := range i.Closing {
@@ -206,7 +203,7 @@ func incidentText(i *api.Incident) string {
 		if q.Answer == "" {
 			line("    not answered")
 		} else {
-			line("    %s, %s: %s", text.Visible(q.By), q.At.UTC().Format(incidentTime), text.Visible(q.Answer))
+			line("    %s, %s: %s", text.Visible(q.By), incident.Clock(q.At), text.Visible(q.Answer))
 		}
 	}
 	return b.String()

@@ -19,6 +19,7 @@ import (
 	"failback/gateway"
 	"failback/gateway/config"
 	"failback/ui"
+	"failback/ui/text"
 )
 
 // version is set by -ldflags "-X main.version=…"; else the module's is used.
@@ -157,15 +158,23 @@ func report(stderr io.Writer, err error) int {
 	}
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
-			fmt.Fprintln(stderr, p.Error())
+			printLines(stderr, p.Error())
 		}
 		return exitUsage
 	}
-	fmt.Fprintln(stderr, "failback: "+err.Error())
+	printLines(stderr, "failback: "+err.Error())
 	if _, ok := errors.AsType[*usageError](err); ok || errors.Is(err, ui.ErrNoTerminal) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// printLines prints text that may have come from outside, so that it drives no
+// terminal.
+func printLines(w io.Writer, s string) {
+	for _, l := range text.VisibleLines(s) {
+		fmt.Fprintln(w, l)
+	}
 }
 
 // errReported is a failure whose text has been printed already.
@@ -183,11 +192,11 @@ func help() string {
 
 func usageOf(c *command, flags *pflag.FlagSet) string {
 	line := strings.Join(strings.Fields("usage: failback "+c.name+" [flags] "+c.args), " ")
-	text := line + "\n" + c.about + "\n\n" + flags.FlagUsages()
+	usage := line + "\n" + c.about + "\n\n" + flags.FlagUsages()
 	if c.name == "" {
-		text += "\n" + help()
+		usage += "\n" + help()
 	}
-	return text
+	return usage
 }
 
 // programVersion is what this program calls itself.
