@@ -204,7 +204,7 @@ func (a *audit) flush() {
 	var news string
 	if err != nil {
 		if a.status.Error == "" {
-			news = fmt.Sprintf("the %s cannot be written: %v: only lowering a share works until it can", a.to, err)
+			news = fmt.Sprintf("the %s cannot be written: %v: until it can, only %s work", a.to, err, safeSideNames)
 		}
 		a.status.Error = err.Error()
 	} else if a.status.Error != "" {

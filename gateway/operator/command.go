@@ -26,8 +26,8 @@ const (
 
 // command serves a POST. What it does, in this order: read the command; refuse
 // what is malformed or not the caller's to do; write down that it was asked
-// for; do it; write down what came of it; tell everybody. Only lowering a share
-// does not wait for the file: it must work when nothing else does.
+// for; do it; write down what came of it; tell everybody. Only what is on the safe
+// side does not wait for the audit: see safeSide.
 func (s *Server) command(w http.ResponseWriter, r *http.Request, id identity, action string) {
 	e := entryOf(r, id, action, targetOf(r))
 	c, refused := readCommand(w, r, action, targetOf(r))
@@ -66,13 +66,13 @@ func targetOf(r *http.Request) string {
 func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.Command) (*api.Result, *api.Error) {
 	now := s.current(id, e)
 	e.From = now.value
-	if !lowers(e.Action, c, now) {
+	if !onSafeSide(e.Action, c, now) {
 		e.Phase = api.PhaseAsked
 		if err := s.audit.append(e, auditWait); err != nil {
 			refused := &api.Error{
 				Code:       api.CodeFailed,
 				Message:    "nothing was changed: the audit cannot be written: " + err.Error(),
-				Hint:       "lowering a share works without it",
+				Hint:       safeSideNames + " work without it",
 				HTTPStatus: http.StatusServiceUnavailable,
 			}
 			s.finish(e, nil, refused)
@@ -96,17 +96,6 @@ func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.C
 		res.AuditPending = true
 	}
 	return &res, nil
-}
-
-// lowers reports whether c certainly takes traffic away from its upstream.
-func lowers(action string, c api.Command, now current) bool {
-	switch action {
-	case actionShare:
-		return c.Share != nil && (*c.Share == 0 || now.known && *c.Share <= now.share)
-	case actionState:
-		return c.State == api.Degraded
-	}
-	return false
 }
 
 // do hands the command to the gateway. A panic in there becomes an error, so

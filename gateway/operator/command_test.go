@@ -198,11 +198,11 @@ func TestAuditOfEveryResult(t *testing.T) {
 		{"undo", func() error { _, err := ana.SetShare(ctx, "a", api.Command{Undo: true}); return err }, 200,
 			[]string{"asked", "done ana 25 100 ok  10"}},
 		{"breaker", func() error { _, err := ana.SetBreaker(ctx, "a:text", api.Command{Action: "open"}); return err }, 200,
-			[]string{"asked", "done ana closed open ok  0"}},
+			[]string{"done ana closed open ok  0"}},
 		{"passthrough", func() error {
 			_, err := ana.Passthrough(ctx, api.Command{Action: "on", Order: []string{"a"}})
 			return err
-		}, 200, []string{"asked", "done ana off on ok  0"}},
+		}, 200, []string{"done ana off on ok  0"}},
 	}
 	for _, step := range steps {
 		before := len(ts.auditLines(t))
@@ -296,7 +296,8 @@ func TestLastWriteSurvivesRestart(t *testing.T) {
 	}
 }
 
-// Lowering a share works although nothing can be audited; nothing else does.
+// What is on the safe side takes effect although nothing can be audited, and
+// its entry is written when that works; nothing else takes effect.
 func TestUnwritableAudit(t *testing.T) {
 	ts := start(t, nil)
 	unblock := block(t, ts.o.AuditPath)
@@ -306,15 +307,19 @@ func TestUnwritableAudit(t *testing.T) {
 		"raise": func() (*api.Result, error) {
 			return c.SetShare(ctx, "a", api.Command{Share: new(75), Revision: new(uint64(7))})
 		},
-		"undo":    func() (*api.Result, error) { return c.SetShare(ctx, "a", api.Command{Undo: true}) },
-		"breaker": func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "close"}) },
-		"passthrough": func() (*api.Result, error) {
-			return c.Passthrough(ctx, api.Command{Action: "on", Order: []string{"a"}})
+		"plan": func() (*api.Result, error) {
+			return c.Plan(ctx, "a", api.Command{Action: api.ActionPlan, Revision: new(uint64(7))})
 		},
-		"reload": func() (*api.Result, error) { return c.Reload(ctx, api.Command{}) },
+		"recovering": func() (*api.Result, error) {
+			return c.SetState(ctx, "a", api.Command{State: api.Recovering, Revision: new(uint64(7))})
+		},
+		"undo":          func() (*api.Result, error) { return c.SetShare(ctx, "a", api.Command{Undo: true}) },
+		"breaker close": func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "close"}) },
+		"breaker auto":  func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "auto"}) },
+		"reload":        func() (*api.Result, error) { return c.Reload(ctx, api.Command{}) },
 	} {
 		_, err := do()
-		if e := apiError(t, err, 503, api.CodeFailed); !strings.Contains(e.Message, "nothing was changed") {
+		if e := apiError(t, err, 503, api.CodeFailed); !strings.Contains(e.Message, "nothing was changed") || !strings.Contains(e.Hint, "passthrough") {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
@@ -327,18 +332,34 @@ func TestUnwritableAudit(t *testing.T) {
 			t.Errorf("lowering to %d: %+v %v", share, res, err)
 		}
 	}
+	safe := map[string]func() (*api.Result, error){
+		"degraded":     func() (*api.Result, error) { return c.SetState(ctx, "a", api.Command{State: api.Degraded}) },
+		"manual":       func() (*api.Result, error) { return c.Plan(ctx, "a", api.Command{Action: api.ActionManual}) },
+		"breaker open": func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "open"}) },
+		"passthrough on": func() (*api.Result, error) {
+			return c.Passthrough(ctx, api.Command{Action: "on", Order: []string{"a"}})
+		},
+		"passthrough off": func() (*api.Result, error) { return c.Passthrough(ctx, api.Command{Action: "off"}) },
+	}
+	for name, do := range safe {
+		before := len(ts.control.made())
+		res, err := do()
+		if err != nil || !res.AuditPending || len(ts.control.made()) != before+1 {
+			t.Errorf("%s: %+v %v", name, res, err)
+		}
+	}
 	// A refused command stays refused.
 	_, err := ts.client(t, "tcp", vicToken, "").Reload(ctx, api.Command{})
 	apiError(t, err, 403, api.CodeForbidden)
 	st, err := c.State(ctx)
-	if err != nil || st.Audit.Pending != 14 || st.Audit.Error == "" {
+	if err != nil || st.Audit.Pending != 23 || st.Audit.Error == "" {
 		t.Errorf("%+v %v", st.Audit, err)
 	}
 	unblock()
 	if _, err := c.Reload(ctx, api.Command{}); err != nil {
 		t.Error(err)
 	}
-	if n := len(ts.auditLines(t)); n != 16 {
+	if n := len(ts.auditLines(t)); n != 25 {
 		t.Errorf("%d lines", n)
 	}
 }
