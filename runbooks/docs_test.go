@@ -21,7 +21,7 @@ var holdsWhen = map[Cause]string{
 	CoolingKeys:      "the keys of an upstream cool for one of these",
 	RedSignal:        "this signal of an upstream is red",
 	GoneModel:        "an attempt of the last minutes, or the last probe of a candidate, ended with model_gone",
-	Troubled:         "the gateway says this of itself",
+	Troubled:         "the console has a banner of it; `notify` and what stands behind it come after `share`",
 	BadHealth:        "the health of an upstream is one of these; not during passthrough",
 	BurningBudget:    "a fiftieth of the error budget of one of these objectives went in the last hour",
 	OverLimit:        "the fallback ratio is over `limit.fallback_ratio`",

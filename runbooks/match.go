@@ -20,6 +20,16 @@ type Match struct {
 	// for which it matches, in their order, by the gravest cause; none where it is
 	// about the gateway as a whole. The names are the gateway's.
 	Where []string
+
+	unhurried bool
+}
+
+// rank orders matches, the gravest first.
+func (m *Match) rank() int {
+	if m.unhurried {
+		return 2*int(LoweredShare) + 1
+	}
+	return 2 * int(m.Cause)
 }
 
 // Propose returns the runbooks that fit, those with the gravest cause first,
@@ -32,7 +42,7 @@ func Propose(rs []Runbook, s Situation) []Match {
 			ms = append(ms, m)
 		}
 	}
-	slices.SortStableFunc(ms, func(a, b Match) int { return int(a.Cause) - int(b.Cause) })
+	slices.SortStableFunc(ms, func(a, b Match) int { return a.rank() - b.rank() })
 	return ms
 }
 
@@ -43,8 +53,9 @@ func match(r *Runbook, s *Situation) (best Match, ok bool) {
 		switch {
 		case len(p.where) == 0:
 		case !ok || c.Kind < best.Cause:
-			best, ok = Match{Cause: c.Kind, Short: p.short, Why: p.why, Where: p.where}, true
+			best, ok = Match{Cause: c.Kind, Short: p.short, Why: p.why, Where: p.where, unhurried: p.unhurried}, true
 		case c.Kind == best.Cause:
+			best.unhurried = best.unhurried && p.unhurried
 			for _, w := range p.where {
 				if !slices.Contains(best.Where, w) {
 					best.Where = append(best.Where, w)

@@ -35,6 +35,7 @@ const burnsFast = 0.02
 type places struct {
 	short, why string
 	where      []string
+	unhurried  bool // none of it is but one of the list of that name
 }
 
 func (p *places) add(where, short, why string) {
@@ -98,8 +99,9 @@ func (c Condition) places(s *Situation) (p places) {
 			}
 		}
 	case Troubled:
-		for _, w := range c.Words {
-			if t := trouble(s.State, w); t != "" {
+		for _, w := range Troubles { // the gravest first
+			if t := trouble(s.State, w); t != "" && is(w) {
+				p.unhurried = len(p.where) == 0 && slices.Contains(unhurried, w) || p.unhurried
 				p.add("", "gateway", t)
 			}
 		}
@@ -170,9 +172,20 @@ func fast(b *api.Budget) bool {
 		b.BurnFast.Value >= max(burnsFast*b.WindowSeconds/3600, 1)
 }
 
-// trouble says what of the trouble w there is, empty if nothing.
+// trouble says what of the trouble w there is, empty if nothing. It is there for
+// as long as the console has a banner of it.
 func trouble(s *api.State, w string) string {
 	switch w {
+	case TroubleDraining:
+		if s.Draining {
+			return "this gateway stops"
+		}
+	case TroubleOverride:
+		if slices.ContainsFunc(s.Upstreams, func(u api.Upstream) bool {
+			return slices.ContainsFunc(u.Breakers, func(b api.Breaker) bool { return b.Forced != "" })
+		}) {
+			return "a breaker is forced"
+		}
 	case TroubleStore:
 		if s.Store.Error != "" {
 			return "store cannot be written"
@@ -192,17 +205,35 @@ func trouble(s *api.State, w string) string {
 		if slices.ContainsFunc(s.Jobs, func(j api.Job) bool { return j.Late }) {
 			return "a job is late"
 		}
+	case TroubleNotify:
+		if n := &s.Notify; n.Configured && (n.LastError != "" || n.Lost > 0) {
+			return "people were not told"
+		}
+	case TroublePing:
+		if p := &s.Ping; p.Configured && (p.Held != "" || p.LastError != "") {
+			return "the dead man's switch is not held"
+		}
+	case TroubleConfig:
+		if s.Config.LastError != "" {
+			return "a reload was refused"
+		}
 	case TroubleAudit:
-		if s.Audit.Pending > 0 || s.Audit.Error != "" {
+		switch {
+		case s.Audit.Pending > 0:
 			return "audit cannot be written"
+		case s.Audit.Lost > 0:
+			return "entries of the audit were lost"
 		}
 	case TroubleLog:
-		if s.Log.Error != "" {
+		switch {
+		case s.Log.Error != "":
 			return "decision log cannot be written"
+		case s.Log.Dropped > 0:
+			return "lines of the decision log were dropped"
 		}
-	case TroubleNotify:
-		if s.Notify.Configured && s.Notify.LastError != "" {
-			return "people were not told"
+	case TroubleTraces:
+		if t := &s.Traces; t.Configured && t.Error != "" {
+			return "the collector takes no spans"
 		}
 	}
 	return ""
