@@ -184,7 +184,7 @@ func (l *Log) put(it item) {
 		l.dropped.Add(1)
 		return
 	}
-	if len(l.queue) == cap(l.queue)/2 {
+	if len(l.queue) >= cap(l.queue)/2 { // not only at it: others log beside this
 		select {
 		case l.crowded <- struct{}{}:
 		default:
@@ -282,6 +282,10 @@ func (l *Log) run() {
 
 // collect waits while lines come together in the queue.
 func (l *Log) collect(force *bool) {
+	select {
+	case <-l.crowded: // by lines that were taken since, or are counted now
+	default:
+	}
 	if len(l.queue) >= cap(l.queue)/2 {
 		return
 	}

@@ -222,6 +222,50 @@ func TestLogWritesInBatches(t *testing.T) {
 	})
 }
 
+// A queue that is half full wakes the writer, also where those who filled it
+// were beside each other and none of them saw just that many; and once.
+func TestLogWritesWhenCrowded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(reader)
+		w := &countingWriter{to: r}
+		l := newLog(t, LogOptions{Target: ToStdout, Stdout: w, Queue: 80})
+		for n := range 2 { // after the second, lines are collected
+			l.Decision(numbered(n))
+			synctest.Wait()
+		}
+		for n := 2; n < 60; n++ {
+			l.queue <- item{d: numbered(n)}
+		}
+		l.Decision(numbered(60))
+		synctest.Wait()
+		equal(t, r.ids(t), upTo(0, 60))
+		pass(2 * batchEvery)
+
+		hold := make(chan struct{})
+		r.mu.Lock()
+		r.hold = hold
+		r.mu.Unlock()
+		for n := 61; n < 121; n++ { // the writer is in the middle of the first
+			l.Decision(numbered(n))
+			synctest.Wait()
+		}
+		close(hold)
+		synctest.Wait()
+		before := w.n.Load()
+		for n := 121; n < 124; n++ {
+			l.Decision(numbered(n))
+			synctest.Wait()
+		}
+		if n := w.n.Load() - before; n > 0 {
+			t.Errorf("%d writes of three lines that came fast", n)
+		}
+		pass(batchEvery)
+		synctest.Wait()
+		equal(t, r.ids(t), upTo(0, 123))
+		closeLog(t, l)
+	})
+}
+
 type countingWriter struct {
 	to io.Writer
 	n  atomic.Int64
