@@ -16,6 +16,7 @@ import (
 	"failback/gateway"
 	"failback/gateway/config"
 	"failback/gateway/demo"
+	"failback/gateway/heap"
 	"failback/gateway/incident"
 	"failback/gateway/operator/api"
 	"failback/launch"
@@ -36,7 +37,7 @@ func runServe(in *invocation) error {
 // serve runs a gateway until in.ctx ends. During it runs alongside once the
 // gateway serves, with its client address, until the gateway ends.
 func (in *invocation) serve(load func(context.Context) (*config.Config, error), banner func() string, during func(ctx context.Context, url string) error) error {
-	defer collectLater()()
+	defer heap.CollectLater()()
 	log := newLogger(in.err)
 	defer log.close()
 	stdlog.SetOutput(io.Discard) // net/http quotes upstreams' bytes on it
