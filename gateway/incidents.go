@@ -455,7 +455,7 @@ func windowOf(s *setup, state traffic.State) string {
 		return fmt.Sprintf("share %d%%, %s of %s served", state.Share, min(state.Served, observe).Round(time.Second), observe)
 	}
 	if state.Share == traffic.Full {
-		return "no failback is under way, share 100% since " + state.Since.UTC().Format("2006-01-02 15:04:05Z")
+		return "no failback is under way, share 100% since " + incident.Clock(state.Since)
 	}
 	return fmt.Sprintf("no failback is under way, share %d%%", state.Share)
 }

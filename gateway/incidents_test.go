@@ -77,7 +77,7 @@ func TestAnOutageIsOneIncident(t *testing.T) {
 		if m.FirstSwitch.Before(m.FirstFailure) || m.FirstSwitch.Sub(m.FirstFailure) > time.Second || in.OpenedAt.Sub(m.FirstFailure) < time.Second {
 			t.Errorf("milestones %+v, opened %s", m, in.OpenedAt)
 		}
-		if !has(in, api.EntryEvent, "closed > open") || !has(in, api.EntryEvent, "> degraded") || !has(in, api.EntryOpened, "A degraded") {
+		if !has(in, api.EntryEvent, "CLOSED > OPEN") || !has(in, api.EntryEvent, "> DEGRADED") || !has(in, api.EntryOpened, "A degraded") {
 			t.Errorf("timeline %+v", in.Timeline)
 		}
 		if st := w.gw.OperatorState(); len(st.Incidents) != 1 || st.Incidents[0].ID != in.ID {

@@ -70,9 +70,9 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 
 // timeline is what happened, the newest first.
 func (m *model) timeline(v *api.Incident, clock time.Time, w int, f *sieve) []row {
-	title := styled(accent, " TIMELINE").add(normal, ", newest first, "+strconv.Itoa(v.Entries)+" entries")
+	title := styled(accent, " TIMELINE").add(normal, ", newest first, "+text.Counted(v.Entries, "entry"))
 	if v.Lost > 0 {
-		title = title.add(warn, "; "+strconv.Itoa(v.Lost)+" were left out for their number")
+		title = title.add(warn, "; left out for their number: "+text.Count(uint64(v.Lost)))
 	}
 	rows := []row{title}
 	for i := len(v.Timeline) - 1; i >= 0; i-- {
@@ -166,9 +166,16 @@ func (m *model) timelineRows(e *api.IncidentEntry, clock time.Time, w int) []row
 	if e.Kind != "event" {
 		kind = e.Kind + ": "
 	}
+	until := ""
+	if !e.Last.IsZero() {
+		until = ", until " + text.Clock(e.Last, clock)
+	}
+	if e.Refused {
+		st = warn
+	}
 	n := head.width()
 	var rows []row
-	for i, r := range wrap(kind+out(e.Text), max(w-n, 10), st) {
+	for i, r := range wrap(kind+out(e.Text)+until, max(w-n, 10), st) {
 		if i > 0 {
 			head = plain(spaces(n))
 		}

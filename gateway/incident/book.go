@@ -76,9 +76,13 @@ func (k *kept) push(op Op) {
 	k.pending = append(k.pending, op)
 }
 
-// leastPending is the op that gives way to a new one: of what happened the oldest,
-// then a count, which the new one takes over, then of what people wrote the oldest.
+// leastPending is the op that gives way to a new one: of the tries of open breakers
+// the oldest, then of all that happened, then a count, which the new one takes over,
+// then of what people wrote the oldest.
 func leastPending(pending []Op) int {
+	if i := slices.IndexFunc(pending, func(o Op) bool { return o.Kind == OpEvent && try(o.Event, o.By) }); i >= 0 {
+		return i
+	}
 	for _, kinds := range [][]OpKind{{OpEvent}, {OpCount}, {OpNote, OpTick}, {OpAnswer, OpTrouble, OpSwitch, OpClose, OpReopen}} {
 		if i := slices.IndexFunc(pending, func(o Op) bool { return slices.Contains(kinds, o.Kind) }); i >= 0 {
 			return i

@@ -41,14 +41,14 @@ func Facts(r Record, standings []Standing) map[string]string {
 	}
 	f[api.QuestionWindow] = strings.Join(windows, "; ")
 	sampled := c.Semantic.Degraded.Good + c.Semantic.Degraded.Bad
-	f[api.QuestionSampled] = fmt.Sprintf("%d degraded answers, %d judged, %d of them bad", c.Degraded, sampled, c.Semantic.Degraded.Bad)
-	f[api.QuestionForbidden] = fmt.Sprintf("%d answers against policy were counted; failback query %s lists them from the log", c.Forbidden, QueryForbidden)
-	f[api.QuestionUsers] = fmt.Sprintf("%d requests failed, %d were answered degraded", c.Failed, c.Degraded)
+	f[api.QuestionSampled] = fmt.Sprintf("%s, %d judged, %d of them bad", counted(c.Degraded, "degraded answer"), sampled, c.Semantic.Degraded.Bad)
+	f[api.QuestionForbidden] = fmt.Sprintf("%s against policy; failback query %s lists what the log has of them", counted(c.Forbidden, "answer"), QueryForbidden)
+	f[api.QuestionUsers] = fmt.Sprintf("%s failed, %s answered degraded", counted(c.Failed, "request"), wasOrWere(c.Degraded))
 	switch {
 	case !m.TrafficBack.IsZero():
-		primary = append([]string{"traffic back since " + clock(m.TrafficBack)}, primary...)
+		primary = append([]string{"traffic back since " + Clock(m.TrafficBack)}, primary...)
 	case !m.Recovered.IsZero():
-		primary = append([]string{"technically recovered since " + clock(m.Recovered) + ", traffic is not back"}, primary...)
+		primary = append([]string{"technically recovered since " + Clock(m.Recovered) + ", traffic is not back"}, primary...)
 	case len(r.Troubles) > 0:
 		primary = append([]string{"not recovered"}, primary...)
 	}
@@ -88,7 +88,7 @@ func ticks(r Record) string {
 				n++
 			}
 		}
-		all = append(all, fmt.Sprintf("%s: %d steps ticked", name, n))
+		all = append(all, fmt.Sprintf("%s: %s ticked", name, counted(n, "step")))
 	}
 	if len(all) == 0 {
 		return "no step of a runbook was ticked"

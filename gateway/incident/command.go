@@ -36,7 +36,7 @@ func (r Record) Weigh(op Op, anyway bool) (does bool, said string, err error) {
 		if r.Open() {
 			return false, r.openAlready(), nil
 		}
-		return true, "open again; it was closed by " + r.ClosedBy + " at " + clock(r.ClosedAt), nil
+		return true, "open again; it was closed by " + r.ClosedBy + " at " + Clock(r.ClosedAt), nil
 	}
 	return false, "", fmt.Errorf("incident %s: nobody asks for %q", r.ID, op.Kind)
 }
@@ -46,11 +46,11 @@ func (r Record) weighTick(op Op) (does bool, said string) {
 	was := r.ticked(op.Runbook, op.Step)
 	switch {
 	case op.Done && was.Done:
-		return false, fmt.Sprintf("%s is ticked already, by %s at %s", what, was.By, clock(was.At))
+		return false, fmt.Sprintf("%s is ticked already, by %s at %s", what, was.By, Clock(was.At))
 	case op.Done:
 		return true, what + " is ticked"
 	case was.Done:
-		return true, fmt.Sprintf("the tick of %s by %s at %s is taken back", what, was.By, clock(was.At))
+		return true, fmt.Sprintf("the tick of %s by %s at %s is taken back", what, was.By, Clock(was.At))
 	}
 	return false, what + " is not ticked"
 }
@@ -82,7 +82,7 @@ func (r Record) unseen(question string) error {
 	a := r.Answers[question]
 	return &api.Error{
 		Code:     api.CodeStaleRevision,
-		Message:  fmt.Sprintf("incident %s: %s was answered by %s at %s, which was not seen: %s", r.ID, question, a.By, clock(a.At), a.Text),
+		Message:  fmt.Sprintf("incident %s: %s was answered by %s at %s, which was not seen: %s", r.ID, question, a.By, Clock(a.At), a.Text),
 		Hint:     "read it; --seen " + a.At.UTC().Format(time.RFC3339Nano) + " answers in its place",
 		Question: new(asked(question, a)),
 	}
@@ -107,7 +107,7 @@ func (r Record) Became(op Op, said string) (string, error) {
 }
 
 func (r Record) closedAlready() string {
-	return "closed already, by " + r.ClosedBy + " at " + clock(r.ClosedAt)
+	return "closed already, by " + r.ClosedBy + " at " + Clock(r.ClosedAt)
 }
 
 // openAlready says who opened r last, as far as its timeline has it.
@@ -118,5 +118,5 @@ func (r Record) openAlready() string {
 			by, at = e.By, e.At
 		}
 	}
-	return "open already, by " + by + " at " + clock(at)
+	return "open already, by " + by + " at " + Clock(at)
 }

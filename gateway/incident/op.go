@@ -1,7 +1,6 @@
 package incident
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -161,11 +160,11 @@ func (r *Record) settle(op Op, known bool) {
 	part := op.Phase != Ill && len(r.Troubles) > 1 && !(least != Ill && m.Recovered.IsZero()) && !(least == Back && m.TrafficBack.IsZero())
 	var undone []string
 	if least == Ill && !m.Recovered.IsZero() {
-		undone = append(undone, "recovered at "+clock(m.Recovered))
+		undone = append(undone, "recovered at "+Clock(m.Recovered))
 		m.Recovered = time.Time{}
 	}
 	if least != Back && !m.TrafficBack.IsZero() {
-		undone = append(undone, "traffic back at "+clock(m.TrafficBack))
+		undone = append(undone, "traffic back at "+Clock(m.TrafficBack))
 		m.TrafficBack = time.Time{}
 	}
 	switch {
@@ -226,7 +225,10 @@ func (r *Record) event(op Op) {
 		}
 	}
 	e.Detail, e.Why, e.Seq = cut(e.Detail), cut(e.Why), 0 // its number means nothing in a record
-	r.add(api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: textOf(e), Instance: op.Instance, Event: &e})
+	entry := api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: textOf(&e), Instance: op.Instance, Event: &e}
+	if !r.fold(entry) {
+		r.add(entry)
+	}
 }
 
 // answer takes an answer in the place of one that its author saw. Any other
@@ -239,7 +241,7 @@ func (r *Record) answer(op Op) {
 		return
 	case !a.replaceable(op):
 		e.Refused = true
-		e.Text = fmt.Sprintf("%s, not in force, as the answer by %s at %s had not been seen: %s", op.Question, a.By, clock(a.At), op.Text)
+		e.Text = fmt.Sprintf("%s, not in force, as the answer by %s at %s had not been seen: %s", op.Question, a.By, Clock(a.At), op.Text)
 	default:
 		r.Answers[op.Question] = Answer{Text: cut(op.Text), By: op.By, At: op.At, Fact: a.Fact}
 	}
@@ -284,7 +286,7 @@ func (r *Record) close(op Op) {
 }
 
 func (r *Record) reopen(op Op) {
-	text := "reopened; it was closed by " + r.ClosedBy + " at " + clock(r.ClosedAt)
+	text := "reopened; it was closed by " + r.ClosedBy + " at " + Clock(r.ClosedAt)
 	if op.Text != "" {
 		text += ": " + op.Text
 	}
@@ -360,60 +362,6 @@ func (r *Record) wrote(op Op) {
 		delete(r.Writers, oldest)
 	}
 }
-
-// textOf says for people what e is.
-func textOf(e api.Event) string {
-	var b strings.Builder
-	say := func(words ...string) {
-		for _, w := range words {
-			if w == "" {
-				continue
-			}
-			if b.Len() > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(w)
-		}
-	}
-	say(e.Provider, e.Capability)
-	if e.Action != "" {
-		say(e.Action)
-	} else {
-		say(strings.ReplaceAll(e.Event, "_", " "))
-	}
-	switch {
-	case e.From != "" && e.To != "":
-		say(e.From, ">", e.To)
-	default:
-		say(cmp.Or(e.To, e.From))
-	}
-	if e.Result != "" && e.Result != api.ResultOK {
-		say(e.Result)
-	}
-	if why := cmp.Or(e.Detail, e.Why, e.Required, e.Reason); why != "" {
-		b.WriteString(": " + why)
-	}
-	if e.Detail != "" && e.Why != "" && e.Why != e.Detail {
-		b.WriteString(" (" + e.Why + ")")
-	}
-	return b.String()
-}
-
-func of(upstream string) string {
-	if upstream == "" {
-		return ""
-	}
-	return "of " + upstream
-}
-
-func from(upstream string) string {
-	if upstream == "" {
-		return ""
-	}
-	return "from " + upstream
-}
-
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func later(ts ...time.Time) (last time.Time) {
 	for _, t := range ts {

@@ -61,7 +61,7 @@ func Report(in api.Incident) string {
 
 	line("\n## Timeline\n")
 	if in.Lost > 0 {
-		line("%d entries had no room and are left out.\n", in.Lost)
+		line("%s.\n", LeftOut(in.Lost))
 	}
 	line("| time | who | what |\n|---|---|---|")
 	for _, e := range in.Timeline {
@@ -69,7 +69,7 @@ func Report(in api.Incident) string {
 		if e.Instance != "" {
 			by += " on " + e.Instance
 		}
-		line("| %s | %s | %s: %s |", stamp(e.At), markdown(by), markdown(e.Kind), markdown(e.Text))
+		line("| %s | %s | %s |", stamp(e.At), markdown(by), markdown(What(&e)))
 	}
 
 	line("\n## Decisions\n")
@@ -137,10 +137,8 @@ func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "not yet"
 	}
-	return clock(t)
+	return Clock(t)
 }
-
-func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
 // markdown is s as text that no reader of Markdown takes for anything else: no
 // markup, no table's end, no link, no list and no mention. Sites look for mentions

@@ -115,8 +115,9 @@ type IncidentEntry struct {
 	Runbook string `json:"runbook,omitempty"`
 	Step    int    `json:"step,omitempty"`
 	Done    bool   `json:"done,omitempty"`
-	// Count, of a run of like events, is how many there were, and Last when the
-	// last was; At is the first's, Event the last. Absent: it is one event.
+	// Last is of a run: the tries of an open breaker that failed one after the
+	// other. It is when its last change was, At when the first, Event is the newest
+	// that failed, Count how many did. Zero: it is one event.
 	Count int       `json:"count,omitempty"`
 	Last  time.Time `json:"last,omitzero"`
 	// Refused is of an answer that came after another one, which its author had not
