@@ -60,7 +60,8 @@ func newRemote(source string, gw Embedded, s api.Source, addr string, env Env) (
 		if err != nil {
 			return r, r.setup(errors.New("the gateway's own address is not understood"))
 		}
-		r.base, r.own, r.off = u, true, embeddedOff(source, s)
+		r.base, r.own = u, true
+		r.Told(s)
 		r.transport = func() (http.RoundTripper, error) { return gw.Transport(), nil }
 		return r, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"failback/gateway/operator/api"
 )
 
 const (
@@ -23,6 +25,9 @@ type Logs interface {
 	Query(ctx context.Context, gen uint64, q LogQuery) Answer[LogAnswer]
 	// Addr is where it is, without user info; empty: the gateway's own.
 	Addr() string
+	// Told takes what the gateway says now of its own store; of a configured server
+	// it does nothing. It may be called while questions are asked.
+	Told(api.Source)
 }
 
 // LogQuery is one question to Loki.

@@ -23,17 +23,11 @@ type lokiClient struct {
 	// most is how many lines the server gives at once, as it said itself; 0: it
 	// did not.
 	most atomic.Int64
-	// lacks is what the gateway says of its own log: that there is none, or that
-	// lines of it were lost. It is asked all the same: what it has is answered.
-	lacks *RemoteError
 }
 
 // newLogs returns the client of the Loki that r is and s says.
 func newLogs(r *remote, s api.Source, env Env) (*lokiClient, error) {
 	l := &lokiClient{remote: r, timeout: LogsTimeout, patience: patience{min: minBackoff, max: maxBackoff}}
-	if r.own {
-		l.lacks, r.off = r.off, nil
-	}
 	if r.own || r.off != nil {
 		return l, nil
 	}
@@ -58,21 +52,23 @@ func (l *lokiClient) Query(ctx context.Context, gen uint64, q LogQuery) Answer[L
 	return answerLogs(ctx, gen, q, l.pages)
 }
 
-// pages asks one question, its defaults filled in.
+// pages asks one question, its defaults filled in. A log of the gateway's own
+// that is ill is asked all the same: what it has is answered.
 func (l *lokiClient) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) {
 	most := MaxLogsLimit
 	if m := int(l.most.Load()); m > 0 {
 		most = min(m, most)
 	}
 	a, err := askPages(ctx, q, most, l.ask)
-	if l.lacks == nil {
+	ill := l.said.Load()
+	if ill == nil {
 		return a, err
 	}
 	if e, ok := errors.AsType[*RemoteError](err); ok && e.Kind != RemoteQuery {
-		return nil, l.lacks
+		return nil, ill
 	}
 	if err == nil {
-		a.Warnings = append(a.Warnings, l.lacks.Message)
+		a.Warnings = append(a.Warnings, ill.Message)
 	}
 	return a, err
 }

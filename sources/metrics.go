@@ -38,6 +38,9 @@ type Metrics interface {
 	// Window is what every rate is taken over, by the rule of the function of that
 	// name.
 	Window() time.Duration
+	// Told takes what the gateway says now of its own store; of a configured server
+	// it does nothing. It may be called while questions are asked.
+	Told(api.Source)
 }
 
 // Reading is a number with the reason for its state.

@@ -60,6 +60,9 @@ func (c *caller) URL(path string, args map[string]string) *url.URL {
 // where it fits, and once more by the other method where a proxy refuses the
 // one or loses its body.
 func (c *caller) Do(ctx context.Context, asked *http.Request) (*http.Response, []byte, error) {
+	if ill := c.said.Load(); ill != nil {
+		return nil, nil, ill
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -76,6 +77,16 @@ type remote struct {
 	access    access
 	// off, if not nil, is why it cannot be asked at all.
 	off *RemoteError
+	// said is what the gateway says of its own store, if it is ill.
+	said atomic.Pointer[RemoteError]
+}
+
+// Told takes what the gateway says now of where it is. It may be called while
+// questions are asked.
+func (r *remote) Told(s api.Source) {
+	if r.own {
+		r.said.Store(illness(r.source, s))
+	}
 }
 
 // addr is where it is, as it may be shown; empty: the gateway's own.
@@ -393,8 +404,8 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + " " + units[unit:unit+1] + "B"
 }
 
-// embeddedOff is the error of the gateway's own store that is not there.
-func embeddedOff(source string, s api.Source) *RemoteError {
+// illness is what is wrong with the gateway's own store, nil if nothing is.
+func illness(source string, s api.Source) *RemoteError {
 	if s.Error == "" {
 		return nil
 	}

@@ -368,6 +368,10 @@ func TestOwnStoreIsOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, both(t.Context(), m, l), RemoteFailed, "the gateway's own is off: data_dir is read-only")
+	m.Told(api.Source{})
+	l.Told(api.Source{Error: "the index is damaged"})
+	refused(t, map[string]error{"Prometheus": m.Overview(t.Context(), 1).Err}, RemoteFailed, "no store")
+	refused(t, map[string]error{"Loki": l.Query(t.Context(), 1, LogQuery{Query: "{}"}).Err}, RemoteFailed, "the index is damaged")
 }
 
 // A log that lost lines is asked for those that it has.

@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 )
 
@@ -77,6 +78,8 @@ func TestLateLogAnswersAreDropped(t *testing.T) {
 type waitingLoki struct{ given bool }
 
 func (*waitingLoki) Addr() string { return "" }
+
+func (*waitingLoki) Told(api.Source) {}
 
 func (w *waitingLoki) Query(ctx context.Context, gen uint64, _ sources.LogQuery) sources.Answer[sources.LogAnswer] {
 	<-ctx.Done()

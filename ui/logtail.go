@@ -205,7 +205,9 @@ func (m *model) endTail() {
 // leaveTail ends a tail before log lines are asked for at next, unless that is
 // where they come from already.
 func (m *model) leaveTail(next api.Source) {
-	if m.logs.tail == nil || next == m.ask.from.Loki {
+	now := m.ask.from.Loki
+	next.Error, now.Error = "", ""
+	if m.logs.tail == nil || next == now {
 		return
 	}
 	m.endTail()

@@ -38,9 +38,17 @@ const (
 )
 
 // connect goes to where the gateway says that its numbers and lines are. What
-// another source said is forgotten.
+// another source said is forgotten; one that says how it is is the same.
 func (m *model) connect(s api.Sources) {
-	if m.o.Connect == nil || m.ask.metrics != nil && s == m.ask.from {
+	if m.o.Connect == nil {
+		return
+	}
+	if m.ask.metrics != nil && placesOf(s) == placesOf(m.ask.from) {
+		if s != m.ask.from {
+			m.ask.from = s
+			m.ask.metrics.Told(s.Prometheus)
+			m.ask.logs.Told(s.Loki)
+		}
 		return
 	}
 	metrics, lines, err := m.o.Connect(s)
@@ -54,6 +62,12 @@ func (m *model) connect(s api.Sources) {
 	m.live.over, m.live.under = false, time.Time{}
 	m.live.history = sources.Feed[sources.History]{Period: 2 * sources.HistoryEvery}
 	m.live.loki = sources.Feed[sources.LogAnswer]{Period: probeEvery}
+}
+
+// placesOf is s without how it is.
+func placesOf(s api.Sources) api.Sources {
+	s.Prometheus.Error, s.Loki.Error = "", ""
+	return s
 }
 
 func sourceName(addr string) string {

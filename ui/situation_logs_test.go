@@ -34,6 +34,8 @@ func (f *fakeLoki) Tail(ctx context.Context, _ sources.LogQuery, take func(sourc
 
 func (f *fakeLoki) Addr() string { return f.addr }
 
+func (*fakeLoki) Told(api.Source) {}
+
 func (f *fakeLoki) Query(_ context.Context, gen uint64, q sources.LogQuery) sources.Answer[sources.LogAnswer] {
 	f.asked = append(f.asked, q)
 	a := sources.LogAnswer{Query: q, Kind: sources.LogLines, SearchedBytes: 1_234_000_000, Unparsed: -1}

@@ -14,9 +14,11 @@ type fakeNumbers struct {
 	overview sources.Overview
 	history  sources.History
 	err      error
+	told     api.Source
 }
 
 func (f *fakeNumbers) Addr() string          { return f.addr }
+func (f *fakeNumbers) Told(s api.Source)     { f.told = s }
 func (f *fakeNumbers) Period() time.Duration { return 15 * time.Second }
 func (f *fakeNumbers) Window() time.Duration { return 5 * time.Minute }
 
@@ -33,9 +35,12 @@ type fakeLines struct {
 	addr string
 	none bool
 	err  error
+	told api.Source
 }
 
 func (f *fakeLines) Addr() string { return f.addr }
+
+func (f *fakeLines) Told(s api.Source) { f.told = s }
 
 func (f *fakeLines) Query(_ context.Context, gen uint64, q sources.LogQuery) sources.Answer[sources.LogAnswer] {
 	return answered(gen, f.answer(q), f.err)
