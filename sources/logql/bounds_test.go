@@ -37,11 +37,11 @@ func answer(t *testing.T, src Source, query string, r Request) ([]byte, error) {
 
 func TestAnswersThatGrow(t *testing.T) {
 	src := many(5000, 700)
-	line := strings.Repeat("{{__line__}}", 100) + strings.Repeat("{{$x}}", 1300)
+	line := strings.Repeat("{{__line__}}", 50) + strings.Repeat("{{$x}}", 600)
 	double := `| label_format a="xxxxxxxxxxxxxxxx" ` + strings.Repeat(`| label_format a="{{.a}}{{.a}}" `, 60)
 	for name, query := range map[string]string{
 		"line_format":      `{app="x"} | line_format "{{$x := __line__}}` + line + `"`,
-		"plain parts":      `{app="x"} | json | line_format "` + strings.Repeat("{{.pad}}", 1400) + `"`,
+		"plain parts":      `{app="x"} | json | line_format "` + strings.Repeat("{{.pad}}", 700) + `"`,
 		"labels of lines":  `{app="x"} | json | label_format b="` + strings.Repeat("{{.pad}}{{.n}}", 700) + `"`,
 		"labels of series": `count_over_time({app="x"} | json | label_format b="` + strings.Repeat("{{.pad}}{{.n}}", 700) + `" [99999s])`,
 		"groups":           `sum by (b) (count_over_time({app="x"} | json | label_format b="` + strings.Repeat("{{.pad}}{{.n}}", 700) + `" [99999s]))`,

@@ -3,10 +3,8 @@ package logql
 import (
 	"context"
 	"math"
-	"net/http"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,28 +21,6 @@ const (
 	maxWorkers = 8
 )
 
-// bad is an error in what was asked.
-func bad(message string) error {
-	return &QueryError{Status: http.StatusBadRequest, Message: message}
-}
-
-// budget counts what a query keeps. It is safe for concurrent use.
-type budget struct {
-	max     int64 // bytes; 0: no bound
-	bytes   atomic.Int64
-	samples atomic.Int64
-}
-
-// spend reports whether n bytes more may be kept.
-func (b *budget) spend(n int) bool { return b.bytes.Add(int64(n)) <= b.max || b.max <= 0 }
-
-func (b *budget) exceeded() error { return tooLarge(b.max) }
-
-func tooLarge(most int64) error {
-	return bad("the answer is larger than " + strconv.FormatInt(most, 10) +
-		" bytes, which is the most that is allowed: ask for less time, fewer or shorter lines, or fewer series")
-}
-
 // Eval answers a request. Lines are those in [Start, End). A metric query over a
 // range is answered for Start rounded down, End rounded up and every Step
 // between, each number from the lines in (t-range, t].
@@ -52,6 +28,8 @@ func tooLarge(most int64) error {
 // The error is a *QueryError when the query cannot be answered, or the
 // context's, or the source's.
 func Eval(ctx context.Context, src Source, r Request) (*Result, error) {
+	b := newBudget(r)
+	ctx = context.WithValue(ctx, budgetKey{}, b)
 	if r.End < r.Start && !r.Instant {
 		return nil, bad("end timestamp must not be before or equal to start time")
 	}
@@ -59,7 +37,7 @@ func Eval(ctx context.Context, src Source, r Request) (*Result, error) {
 		if r.Instant {
 			return nil, bad("log queries are not supported as an instant query type, please change your query to a range query type")
 		}
-		return evalLog(ctx, src, e, r)
+		return evalLog(ctx, src, e, r, b)
 	}
 	st := steps{start: r.End, end: r.End, n: 1}
 	if !r.Instant {
@@ -71,7 +49,7 @@ func Eval(ctx context.Context, src Source, r Request) (*Result, error) {
 		}
 		st = alignedSteps(r.Start, r.End, int64(r.Step))
 	}
-	return evalMetric(ctx, src, r, st)
+	return evalMetric(ctx, src, r, st, b)
 }
 
 // steps are the points in time a metric query is answered for.
@@ -113,11 +91,11 @@ func addTime(t, d int64) int64 {
 }
 
 // each reads a selection, in several places at once if the source can. begin
-// returns what takes the entries of the i-th part; parts are in the order of the
+// returns what takes the entries of the i-th part, and counts on m what it makes; parts are in the order of the
 // selection, and begin is called for all before any entry. takes returns false
 // when its part has enough; if that means that later parts are not needed, it
 // says so by last.
-func each(ctx context.Context, src Source, sel Selection, begin func(part int) (take func(Entry) bool, last func() bool)) (Stats, error) {
+func each(ctx context.Context, src Source, sel Selection, b *budget, begin func(m *meter) (take func(Entry) bool, last func() bool)) (Stats, error) {
 	parts := []Source{src}
 	if p, ok := src.(Partitioned); ok {
 		if n := min(runtime.GOMAXPROCS(0), maxWorkers); n > 1 {
@@ -126,6 +104,7 @@ func each(ctx context.Context, src Source, sel Selection, begin func(part int) (
 	}
 	type state struct {
 		cancel context.CancelFunc
+		ended  atomic.Bool // the context of the part
 		stats  Stats
 		err    error
 	}
@@ -136,20 +115,19 @@ func each(ctx context.Context, src Source, sel Selection, begin func(part int) (
 	for i := range parts {
 		ctxs[i], states[i].cancel = context.WithCancel(ctx)
 		defer states[i].cancel()
-		takes[i], lasts[i] = begin(i)
+		takes[i], lasts[i] = begin(&meter{b: b, ended: &states[i].ended})
 	}
 	run := func(i int) {
 		st := &states[i]
 		// A source looks at the context now and then; a line may take long.
-		var over atomic.Bool
-		defer context.AfterFunc(ctxs[i], func() { over.Store(true) })()
+		defer context.AfterFunc(ctxs[i], func() { st.ended.Store(true) })()
 		st.err = parts[i].Select(ctxs[i], sel, func(e Entry) bool {
-			if over.Load() {
+			if st.ended.Load() || b.over.Load() {
 				return false
 			}
 			st.stats.Lines++
 			st.stats.Bytes += int64(len(e.Line))
-			return takes[i](e)
+			return takes[i](e) && !b.over.Load()
 		})
 		if lasts[i]() {
 			for j := i + 1; j < len(states); j++ {
@@ -170,6 +148,9 @@ func each(ctx context.Context, src Source, sel Selection, begin func(part int) (
 	for i := range states {
 		total.Lines += states[i].stats.Lines
 		total.Bytes += states[i].stats.Bytes
+	}
+	if err := b.err(); err != nil {
+		return total, err
 	}
 	if err := ctx.Err(); err != nil {
 		return total, err
@@ -196,7 +177,8 @@ type lineCollector struct {
 	stages []stage
 	limit  int
 	p      *pipeline
-	room   budget
+	m      *meter
+	room   room
 	full   bool // the line that came next had no room
 
 	index map[string]int // by a key of the labels
@@ -210,7 +192,7 @@ const perLine = 48
 
 func (c *lineCollector) take(e Entry) bool {
 	if c.p == nil || c.p.crowded() {
-		c.p = newPipeline(c.stages, hints{})
+		c.p = newPipeline(c.stages, hints{}, c.m)
 	}
 	line, ok := c.p.run(e.TS, e.Labels, e.Line)
 	if !ok {
@@ -234,7 +216,7 @@ func (c *lineCollector) take(e Entry) bool {
 	return len(c.lines) < c.limit
 }
 
-func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, error) {
+func evalLog(ctx context.Context, src Source, e *logExpr, r Request, b *budget) (*Result, error) {
 	limit := r.Limit
 	if limit <= 0 {
 		limit = defaultLimit
@@ -242,17 +224,25 @@ func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, e
 	sel := Selection{Matchers: e.matchers, Start: r.Start, End: r.End, Forward: r.Forward}
 	sel.Where, sel.Contains = pushdown(e, nil)
 	var parts []*lineCollector
-	stats, err := each(ctx, src, sel, func(int) (func(Entry) bool, func() bool) {
-		c := &lineCollector{stages: e.stages, limit: limit, index: map[string]int{}, room: budget{max: r.MaxBytes}}
+	stats, err := each(ctx, src, sel, b, func(m *meter) (func(Entry) bool, func() bool) {
+		c := &lineCollector{stages: e.stages, limit: limit, m: m, index: map[string]int{}, room: room{max: r.MaxBytes}}
 		parts = append(parts, c)
 		return c.take, func() bool { return c.full || len(c.lines) >= limit }
 	})
 	if err != nil {
 		return nil, err
 	}
-	byLabels := map[string]int{}
 	res := &Result{Kind: KindStreams, Stats: stats, most: r.MaxBytes}
-	whole := budget{max: r.MaxBytes}
+	if err := inTurn(ctx, src, func(l *labour) error { return gather(l, res, parts, limit) }); err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// gather puts the lines of all parts together, limit at most.
+func gather(l *labour, res *Result, parts []*lineCollector, limit int) error {
+	byLabels := map[string]int{}
+	whole := room{max: res.most}
 	var names []string
 	for _, c := range parts {
 		// Labels that came out in another order, or in another part, are the same.
@@ -279,11 +269,14 @@ func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, e
 			s.Lines = append(s.Lines, f.line)
 			res.Stats.Found++
 			if !whole.spend(len(f.line.Text) + perLine) {
-				return nil, whole.exceeded()
+				return whole.exceeded()
 			}
 		}
+		if err := l.on(len(c.lines)); err != nil {
+			return err
+		}
 		if c.full && res.Stats.Found < int64(limit) {
-			return nil, whole.exceeded()
+			return whole.exceeded()
 		}
 	}
 	order := make([]int, len(names))
@@ -296,11 +289,11 @@ func evalLog(ctx context.Context, src Source, e *logExpr, r Request) (*Result, e
 		sorted[i] = res.Streams[n]
 	}
 	res.Streams = sorted
-	return res, nil
+	return nil
 }
 
 // evalMetric answers a query whose answer is numbers.
-func evalMetric(ctx context.Context, src Source, r Request, st steps) (*Result, error) {
+func evalMetric(ctx context.Context, src Source, r Request, st steps, b *budget) (*Result, error) {
 	if lit, ok := r.Query.e.(*literal); ok {
 		s := Series{Labels: Labels{}}
 		for i := range st.n {
@@ -312,22 +305,34 @@ func evalMetric(ctx context.Context, src Source, r Request, st steps) (*Result, 
 		}
 		return &Result{Kind: kind, Series: []Series{s}}, nil
 	}
-	ev := &evaluator{ctx: ctx, src: src, steps: st, instant: r.Instant}
-	ev.room.max = r.MaxBytes
+	ev := &evaluator{ctx: ctx, src: src, steps: st, instant: r.Instant, budget: b}
 	node, err := ev.prepare(r.Query.e, nil)
 	if err != nil {
 		return nil, err
 	}
+	res := &Result{Kind: KindMatrix, most: r.MaxBytes}
+	if r.Instant {
+		res.Kind = KindVector
+	}
+	if err := inTurn(ctx, src, func(l *labour) error { return evalSteps(l, res, node, st) }); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(res.Series, func(a, b Series) int { return a.Labels.Compare(b.Labels) })
+	res.Stats = ev.stats
+	return res, nil
+}
+
+// evalSteps asks node for one step after another.
+func evalSteps(l *labour, res *Result, node node, st steps) error {
 	index := map[*metric]int{}
 	byKey := map[string]int{}
-	res := &Result{Kind: KindMatrix, most: r.MaxBytes}
 	for i := range st.n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		vec, err := node.at(i)
+		vec, err := node.at(l, i)
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if err := l.on(len(vec)); err != nil {
+			return err
 		}
 		for _, s := range vec {
 			n, ok := index[s.m]
@@ -336,7 +341,7 @@ func evalMetric(ctx context.Context, src Source, r Request, st steps) (*Result, 
 				if n, ok = byKey[key]; !ok {
 					n = len(res.Series)
 					if n == maxSeries {
-						return nil, bad("maximum number of series (500) reached for a single query; consider reducing query cardinality by adding more specific stream selectors, reducing the time range, or aggregating results with functions like sum(), count() or topk()")
+						return bad("maximum number of series (500) reached for a single query; consider reducing query cardinality by adding more specific stream selectors, reducing the time range, or aggregating results with functions like sum(), count() or topk()")
 					}
 					byKey[key] = n
 					res.Series = append(res.Series, Series{Labels: s.m.labels})
@@ -347,10 +352,5 @@ func evalMetric(ctx context.Context, src Source, r Request, st steps) (*Result, 
 			*ps = append(*ps, Point{st.at(i), s.v})
 		}
 	}
-	if r.Instant {
-		res.Kind = KindVector
-	}
-	slices.SortFunc(res.Series, func(a, b Series) int { return a.Labels.Compare(b.Labels) })
-	res.Stats = ev.stats
-	return res, nil
+	return nil
 }

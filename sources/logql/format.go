@@ -30,6 +30,9 @@ func (r *lineFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 		r.p.fail(errTemplate, err.Error())
 		return line, true
 	}
+	if !r.p.m.make(len(out)) {
+		return nil, false
+	}
 	kept, ok := r.p.keepBytes(out)
 	if !ok {
 		r.p.fail(errTemplate, errLineFull.Error())
@@ -100,6 +103,7 @@ type labelFormatRunner struct {
 func (r *labelFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 	p := r.p
 	var data map[string]string // for all templates of the stage, as it was before the first
+	known := false
 	for i := range r.formats {
 		f := &r.formats[i]
 		if f.from != nil {
@@ -109,13 +113,16 @@ func (r *labelFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 			}
 			continue
 		}
-		if len(data) == 0 {
-			data = p.data()
+		if !known { // Loki asks once more if there were none
+			data, known = r.data(), !p.bare()
 		}
 		v, err := f.t.executeWith(ts, line, data)
 		if err != nil {
 			p.fail(errTemplate, err.Error())
 			continue
+		}
+		if !p.m.make(len(v)) {
+			return nil, false
 		}
 		kept, ok := p.keepBytes(v)
 		if !ok {
@@ -125,6 +132,17 @@ func (r *labelFormatRunner) run(ts int64, line []byte) ([]byte, bool) {
 		r.put(f.name, kept)
 	}
 	return line, true
+}
+
+// data are the labels that the templates of the stage may read.
+func (r *labelFormatRunner) data() map[string]string {
+	data := map[string]string{}
+	for i := range r.formats {
+		if t := r.formats[i].t; t != nil {
+			t.data(data)
+		}
+	}
+	return data
 }
 
 // put sets a label, which no parser sets again then.

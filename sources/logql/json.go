@@ -351,7 +351,7 @@ type FieldReader struct {
 func NewFieldReader(names []string) *FieldReader {
 	f := &FieldReader{p: newPipeline([]stage{&jsonStage{}}, hints{
 		required: append(slices.Clone(names), "\x00"), // never all found: the line is read to its end
-	})}
+	}, nil)}
 	for _, n := range names {
 		f.symbols = append(f.symbols, f.p.symbol(n))
 	}

@@ -96,7 +96,7 @@ func (f *boundText) ok() bool {
 		return f.m.Matches(f.p.err)
 	}
 	v, _ := f.p.get(f.sym)
-	return f.m.matchesBytes(v)
+	return f.p.m.reads(len(v)) && f.m.matchesBytes(v)
 }
 
 func (f *boundText) maybe() bool { return f.ok() }

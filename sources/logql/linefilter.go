@@ -78,11 +78,19 @@ func (f *lineFilter) String() string {
 	return f.op + " " + strings.Join(parts, " or ")
 }
 
-func (f *lineFilter) requires() []string    { return nil }
-func (f *lineFilter) bind(*pipeline) runner { return f }
+func (f *lineFilter) requires() []string      { return nil }
+func (f *lineFilter) bind(p *pipeline) runner { return &boundLineFilter{f, p} }
 
-func (f *lineFilter) run(_ int64, line []byte) ([]byte, bool) {
+type boundLineFilter struct {
+	*lineFilter
+	p *pipeline
+}
+
+func (f *boundLineFilter) run(_ int64, line []byte) ([]byte, bool) {
 	for _, m := range f.match {
+		if !f.p.m.reads(len(line)) {
+			return nil, false
+		}
 		if m(line) {
 			return line, !f.negated()
 		}

@@ -163,11 +163,14 @@ func (l *Lines) Select(ctx context.Context, s Selection, yield func(Entry) bool)
 	entries := l.between(s.Start, s.End)
 	var stream Labels
 	matches := false
+	work := freely{every: 1}
+	if err := work.Begin(ctx); err != nil {
+		return err
+	}
+	defer work.End(ctx)
 	for i := range entries {
-		if i%256 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+		if err := work.line(ctx); err != nil {
+			return err
 		}
 		e := &entries[i]
 		if !s.Forward {

@@ -180,7 +180,7 @@ func (p *parser) template(v *token, name, what string, stage func() string) *lin
 		p.stageWrong(stage(), what+err.Error())
 		return &lineTemplate{}
 	}
-	if p.calls += lt.calls; p.calls > maxCalls {
+	if p.calls += len(lt.names); p.calls > maxCalls {
 		p.failAt(v, fmt.Sprintf("the templates of the query call more than %d functions", maxCalls))
 	}
 	return lt

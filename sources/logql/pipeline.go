@@ -110,6 +110,7 @@ func newHints(stages []stage, unwrap *unwrapExpr, g *grouping) hints {
 // pipeline runs the stages of one query over lines. It belongs to one goroutine.
 type pipeline struct {
 	hints   hints
+	m       *meter
 	symbols map[string]*symbol
 	runners []runner
 
@@ -126,8 +127,9 @@ type pipeline struct {
 	arena   []byte // values of this line that are not part of it
 }
 
-func newPipeline(stages []stage, h hints) *pipeline {
-	p := &pipeline{hints: h, symbols: map[string]*symbol{}, streams: map[*Label][]streamValue{}}
+// newPipeline binds stages; what they make is counted on m.
+func newPipeline(stages []stage, h hints, m *meter) *pipeline {
+	p := &pipeline{hints: h, m: m, symbols: map[string]*symbol{}, streams: map[*Label][]streamValue{}}
 	p.bind(stages)
 	return p
 }
@@ -194,6 +196,7 @@ func (p *pipeline) begin(stream Labels) {
 			p.base = append(p.base, b.sym)
 		}
 	}
+	p.m.line()
 	p.gen++
 	p.touched = p.touched[:0]
 	p.found = 0
@@ -277,6 +280,19 @@ func (p *pipeline) get(s *symbol) ([]byte, bool) {
 // without it once anything has changed a label of the line.
 func (p *pipeline) told() bool {
 	return p.details != "" && (p.err != "" || len(p.touched) > 0)
+}
+
+// bare says whether the line has no label at all.
+func (p *pipeline) bare() bool {
+	if p.err != "" || p.told() {
+		return false
+	}
+	for _, s := range p.base {
+		if s.gen != p.gen {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(p.touched, func(s *symbol) bool { return s.present })
 }
 
 // look is get with the error of the line, which hides a label of its name.

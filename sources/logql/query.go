@@ -28,4 +28,10 @@ type Request struct {
 	// MaxBytes bounds the answer, and what is kept on the way to it; 0: nothing
 	// does.
 	MaxBytes int64
+	// MaxMade bounds the bytes that go through templates, of all lines together,
+	// and MaxWork how long the query may work, all its goroutines together and
+	// their rests not counted, as the Source tells it by Worked; 0: nothing does.
+	// A query that meets a bound is a *QueryError with status 400.
+	MaxMade int64
+	MaxWork time.Duration
 }

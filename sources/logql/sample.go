@@ -50,20 +50,20 @@ type sampler struct {
 	key    []byte
 	n      int
 	keys   int // bytes of those in index
-	room   *budget
+	m      *meter
 
 	failed error // a line that could not be read
 }
 
-func newSampler(e *rangeAgg, g *grouping, st steps, room *budget) *sampler {
-	s := &sampler{e: e, g: g, st: st, room: room, h: newHints(e.log.stages, e.unwrap, g),
+func newSampler(e *rangeAgg, g *grouping, st steps, m *meter) *sampler {
+	s := &sampler{e: e, g: g, st: st, m: m, h: newHints(e.log.stages, e.unwrap, g),
 		index: map[string]*innerSeries{}, known: map[string]*innerSeries{}}
 	s.bind()
 	return s
 }
 
 func (s *sampler) bind() {
-	s.p = newPipeline(s.e.log.stages, s.h)
+	s.p = newPipeline(s.e.log.stages, s.h, s.m)
 	s.by, s.exclude, s.post, s.value = nil, map[*symbol]bool{}, nil, nil
 	if u := s.e.unwrap; u != nil {
 		s.value = s.p.symbol(u.label)
@@ -140,7 +140,7 @@ func (s *sampler) take(e Entry) bool {
 	}
 	in.ts = append(in.ts, e.TS)
 	in.v = append(in.v, v)
-	if s.n++; s.n%sampleBatch == 0 && s.room.samples.Add(sampleBatch) > maxSamples {
+	if s.n++; s.n%sampleBatch == 0 && s.m.b.samples.Add(sampleBatch) > maxSamples {
 		s.failed = bad("the query has more than " + strconv.Itoa(maxSamples) + " samples: narrow its time range")
 		return false
 	}
@@ -215,8 +215,8 @@ func (s *sampler) find() *innerSeries {
 				" series before they are aggregated: group by fewer labels (sum by (…)) or filter more")
 			return nil
 		}
-		if !s.room.spend(len(name) + labels.size()) {
-			s.failed = s.room.exceeded()
+		if !s.m.b.room.spend(len(name) + labels.size()) {
+			s.failed = s.m.b.room.exceeded()
 			return nil
 		}
 		in = &innerSeries{m: &metric{labels}}
@@ -277,8 +277,8 @@ func (ev *evaluator) collect(e *rangeAgg, g *grouping) ([]*innerSeries, error) {
 	}
 	sel.Where, sel.Contains = pushdown(e.log, e.unwrap)
 	var parts []*sampler
-	stats, err := each(ev.ctx, ev.src, sel, func(int) (func(Entry) bool, func() bool) {
-		s := newSampler(e, g, ev.steps, &ev.room)
+	stats, err := each(ev.ctx, ev.src, sel, ev.budget, func(m *meter) (func(Entry) bool, func() bool) {
+		s := newSampler(e, g, ev.steps, m)
 		parts = append(parts, s)
 		return s.take, func() bool { return s.failed != nil }
 	})
@@ -293,8 +293,23 @@ func (ev *evaluator) collect(e *rangeAgg, g *grouping) ([]*innerSeries, error) {
 		}
 	}
 	all := parts[0]
-	for _, s := range parts[1:] {
+	err = inTurn(ev.ctx, ev.src, func(l *labour) error {
+		if err := all.add(l, parts[1:]); err != nil {
+			return err
+		}
+		slices.SortFunc(all.series, func(a, b *innerSeries) int { return a.m.labels.Compare(b.m.labels) })
+		return nil
+	})
+	return all.series, err
+}
+
+// add takes what other parts found, which comes after what this one found.
+func (all *sampler) add(l *labour, parts []*sampler) error {
+	for _, s := range parts {
 		for _, in := range s.series {
+			if err := l.on(len(in.v)); err != nil {
+				return err
+			}
 			name := in.m.labels.String()
 			have := all.known[name]
 			if have == nil {
@@ -306,8 +321,7 @@ func (ev *evaluator) collect(e *rangeAgg, g *grouping) ([]*innerSeries, error) {
 			have.v = append(have.v, in.v...)
 		}
 	}
-	slices.SortFunc(all.series, func(a, b *innerSeries) int { return a.m.labels.Compare(b.m.labels) })
-	return all.series, nil
+	return nil
 }
 
 // splitSums is the stretch of time in whose pieces Loki adds up an instant query.

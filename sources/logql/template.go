@@ -9,21 +9,24 @@ import (
 	"time"
 )
 
-// maxTemplateOut bounds what a template writes for one line.
-const maxTemplateOut = 1 << 20
+// maxTemplateOut bounds what a template writes for one line, and each text on
+// the way: twice the longest line of a store.
+const maxTemplateOut = 512 << 10
 
 // lineTemplate is a compiled template of line_format or label_format.
 type lineTemplate struct {
 	fields []string // labels it reads
-	calls  int      // of functions
+	whole  bool     // it may read all labels, or which there are
+	names  []string // of the functions it calls, as often as it does
 	parts  []templatePart
 	t      *template.Template // nil if parts say it all
 }
 
-// templatePart is a text, or a label's value.
+// templatePart is a text, a label's value or the line.
 type templatePart struct {
 	text  string
-	field string // "" for text
+	field string // "" for text and line
+	line  bool
 }
 
 // unsupportedTemplate is LogQL, but not ours.
@@ -83,8 +86,11 @@ func (lt *lineTemplate) walk(n parse.Node) error {
 		if len(n.Ident) > 1 && n.Ident[0] == "$" {
 			lt.fields = append(lt.fields, n.Ident[1])
 		}
+		lt.whole = lt.whole || len(n.Ident) == 1 && n.Ident[0] == "$"
+	case *parse.DotNode:
+		lt.whole = true
 	case *parse.IdentifierNode:
-		lt.calls++
+		lt.names = append(lt.names, n.Ident)
 		if unsupportedFuncs[n.Ident] {
 			return unsupportedTemplate{"the template function " + n.Ident}
 		}
@@ -105,7 +111,8 @@ func (lt *lineTemplate) walk(n parse.Node) error {
 	return nil
 }
 
-// plainParts returns a template that only puts labels between texts.
+// plainParts returns a template that only puts labels and the line between
+// texts.
 func plainParts(root *parse.ListNode) ([]templatePart, bool) {
 	var parts []templatePart
 	for _, n := range root.Nodes {
@@ -116,11 +123,20 @@ func plainParts(root *parse.ListNode) ([]templatePart, bool) {
 			if len(n.Pipe.Decl) > 0 || len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 {
 				return nil, false
 			}
-			f, ok := n.Pipe.Cmds[0].Args[0].(*parse.FieldNode)
-			if !ok || len(f.Ident) != 1 {
+			switch arg := n.Pipe.Cmds[0].Args[0].(type) {
+			case *parse.FieldNode:
+				if len(arg.Ident) != 1 {
+					return nil, false
+				}
+				parts = append(parts, templatePart{field: arg.Ident[0]})
+			case *parse.IdentifierNode:
+				if arg.Ident != "__line__" {
+					return nil, false
+				}
+				parts = append(parts, templatePart{line: true})
+			default:
 				return nil, false
 			}
-			parts = append(parts, templatePart{field: f.Ident[0]})
 		default:
 			return nil, false
 		}
@@ -130,7 +146,10 @@ func plainParts(root *parse.ListNode) ([]templatePart, bool) {
 
 // bind makes a template of one's own.
 func (lt *lineTemplate) bind(p *pipeline) *boundTemplate {
-	b := &boundTemplate{p: p, parts: lt.parts}
+	b := &boundTemplate{p: p, parts: lt.parts, whole: lt.whole}
+	for _, name := range lt.fields {
+		b.reads = append(b.reads, p.symbol(name))
+	}
 	for _, part := range lt.parts {
 		var s *symbol
 		if part.field != "" {
@@ -144,7 +163,11 @@ func (lt *lineTemplate) bind(p *pipeline) *boundTemplate {
 			b.err = err
 			return b
 		}
-		b.t = t.Funcs(lineFuncs(b))
+		funcs := lineFuncs(b)
+		if p.m != nil {
+			funcs = metered(p.m, lt.names, funcs)
+		}
+		b.t = t.Funcs(funcs)
 	}
 	return b
 }
@@ -152,7 +175,9 @@ func (lt *lineTemplate) bind(p *pipeline) *boundTemplate {
 type boundTemplate struct {
 	p       *pipeline
 	parts   []templatePart
-	symbols []*symbol
+	symbols []*symbol // by part; nil for one that is no label
+	reads   []*symbol
+	whole   bool // reads are not all
 	t       *template.Template
 	err     error
 	out     bytes.Buffer
@@ -161,13 +186,22 @@ type boundTemplate struct {
 	line []byte
 }
 
-// data are the labels for a template.
-func (p *pipeline) data() map[string]string {
-	data := map[string]string{}
-	for _, l := range p.labels() {
-		data[l.Name] = l.Value
+// data adds the labels that the template may read.
+func (b *boundTemplate) data(data map[string]string) {
+	if b.whole {
+		for _, l := range b.p.labels() {
+			data[l.Name] = l.Value
+		}
+		return
 	}
-	return data
+	for _, s := range b.reads {
+		if _, have := data[s.name]; have {
+			continue
+		}
+		if v, ok := b.p.look(s); ok {
+			data[s.name] = string(v)
+		}
+	}
 }
 
 // executeWith is execute with labels as they were.
@@ -179,13 +213,21 @@ func (b *boundTemplate) executeWith(ts int64, line []byte, data map[string]strin
 	if b.t == nil {
 		for _, part := range b.parts {
 			v := part.text
+			size := len(v)
 			if part.field != "" {
 				v = data[part.field]
+				size = len(v)
+			} else if part.line {
+				size = len(line)
 			}
-			if b.out.Len()+len(v) > maxTemplateOut {
+			if b.out.Len()+size > maxTemplateOut {
 				return nil, errTooLong
 			}
-			b.out.WriteString(v)
+			if part.line {
+				b.out.Write(line)
+			} else {
+				b.out.WriteString(v)
+			}
 		}
 		return b.out.Bytes(), nil
 	}
@@ -204,11 +246,14 @@ func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 	b.out.Reset()
 	if b.t == nil {
 		for i, part := range b.parts {
-			if b.symbols[i] == nil {
+			if b.symbols[i] == nil && !part.line {
 				b.out.WriteString(part.text)
 				continue
 			}
-			v, _ := b.p.look(b.symbols[i])
+			v := line
+			if !part.line {
+				v, _ = b.p.look(b.symbols[i])
+			}
 			if b.out.Len()+len(v) > maxTemplateOut {
 				return nil, errTooLong
 			}
@@ -216,7 +261,9 @@ func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 		}
 		return b.out.Bytes(), nil
 	}
-	return b.executeWith(ts, line, b.p.data())
+	data := map[string]string{}
+	b.data(data)
+	return b.executeWith(ts, line, data)
 }
 
 // lineFuncs are the template functions that depend on the line.

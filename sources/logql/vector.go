@@ -16,7 +16,8 @@ type sample struct {
 
 // node answers a part of a query for one step after another.
 type node interface {
-	at(step int) ([]sample, error)
+	// at is asked for the steps in order; it counts on l what it works.
+	at(l *labour, step int) ([]sample, error)
 }
 
 // evaluator prepares the nodes of a query.
@@ -26,7 +27,7 @@ type evaluator struct {
 	steps   steps
 	instant bool
 	stats   Stats
-	room    budget
+	budget  *budget
 }
 
 // sums are the range aggregations that may be grouped before they are summed:
@@ -66,7 +67,7 @@ func (ev *evaluator) prepare(e expr, outer *grouping) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &aggNode{e: e, g: g, room: &ev.room, inner: inner, cache: map[*metric]*aggGroup{}, byKey: map[string]*aggGroup{}}, nil
+		return &aggNode{e: e, g: g, room: &ev.budget.room, inner: inner, cache: map[*metric]*aggGroup{}, byKey: map[string]*aggGroup{}}, nil
 	case *binExpr:
 		return ev.prepareBinary(e)
 	case *vectorLit:
@@ -94,13 +95,13 @@ func (ev *evaluator) prepareBinary(e *binExpr) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &binNode{e: e, room: &ev.room, l: l, r: r, keys: map[*metric]string{}, results: map[*metric]*metric{}}, nil
+	return &binNode{e: e, room: &ev.budget.room, l: l, r: r, keys: map[*metric]string{}, results: map[*metric]*metric{}}, nil
 }
 
 // constNode is vector(n).
 type constNode struct{ s sample }
 
-func (n *constNode) at(int) ([]sample, error) { return []sample{n.s}, nil }
+func (n *constNode) at(*labour, int) ([]sample, error) { return []sample{n.s}, nil }
 
 // rangeNode is a range aggregation. Its steps are asked for in order.
 type rangeNode struct {
@@ -112,7 +113,7 @@ type rangeNode struct {
 	buf      []float64
 }
 
-func (n *rangeNode) at(step int) ([]sample, error) {
+func (n *rangeNode) at(l *labour, step int) ([]sample, error) {
 	end := addTime(n.ev.steps.at(step), -int64(n.e.offset))
 	start := addTime(end, -int64(n.e.rng))
 	var out []sample
@@ -122,6 +123,9 @@ func (n *rangeNode) at(step int) ([]sample, error) {
 		}
 		for n.from[i] < n.to[i] && s.ts[n.from[i]] <= start {
 			n.from[i]++
+		}
+		if err := l.on(n.to[i] - n.from[i]); err != nil {
+			return nil, err
 		}
 		if n.from[i] == n.to[i] {
 			continue
@@ -150,7 +154,7 @@ type aggNode struct {
 	e     *vectorAgg
 	g     *grouping
 	inner node
-	room  *budget
+	room  *room
 	cache map[*metric]*aggGroup
 	byKey map[string]*aggGroup
 	order []*aggGroup
@@ -177,9 +181,12 @@ func (n *aggNode) group(m *metric) *aggGroup {
 	return g
 }
 
-func (n *aggNode) at(step int) ([]sample, error) {
-	vec, err := n.inner.at(step)
+func (n *aggNode) at(l *labour, step int) ([]sample, error) {
+	vec, err := n.inner.at(l, step)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.on(len(vec)); err != nil {
 		return nil, err
 	}
 	n.order = n.order[:0]
@@ -263,8 +270,8 @@ type scalarNode struct {
 	inner  node
 }
 
-func (n *scalarNode) at(step int) ([]sample, error) {
-	vec, err := n.inner.at(step)
+func (n *scalarNode) at(l *labour, step int) ([]sample, error) {
+	vec, err := n.inner.at(l, step)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +307,7 @@ func manyMatches(message string) error {
 // binNode combines two vectors.
 type binNode struct {
 	e       *binExpr
-	room    *budget
+	room    *room
 	l, r    node
 	keys    map[*metric]string
 	results map[*metric]*metric
@@ -346,15 +353,23 @@ func (n *binNode) result(m *metric) *metric {
 	return out
 }
 
-func (n *binNode) at(step int) ([]sample, error) {
-	l, err := n.l.at(step)
+func (n *binNode) at(l *labour, step int) ([]sample, error) {
+	left, err := n.l.at(l, step)
 	if err != nil {
 		return nil, err
 	}
-	r, err := n.r.at(step)
+	right, err := n.r.at(l, step)
 	if err != nil {
 		return nil, err
 	}
+	if err := l.on(len(left) + len(right)); err != nil {
+		return nil, err
+	}
+	return n.combine(left, right)
+}
+
+// combine answers for one step.
+func (n *binNode) combine(l, r []sample) ([]sample, error) {
 	right := make(map[string]sample, len(r))
 	logical := isLogical(n.e.op)
 	for _, s := range r {

@@ -121,14 +121,14 @@ func (b *block) yield(ctx context.Context, own *turn, yield func(logql.Entry) bo
 		}
 		x := r.v.x
 		if !yield(logql.Entry{TS: x.ts[r.row], Labels: r.v.labels[x.stream(r.row)], Line: line}) {
-			own.end()
+			own.end(ctx)
 			return false, nil
 		}
 		if err := own.line(ctx); err != nil {
 			return false, err
 		}
 	}
-	own.end()
+	own.end(ctx)
 	return true, nil
 }
 

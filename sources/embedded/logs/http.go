@@ -28,6 +28,10 @@ const (
 	readTime = 30 * time.Second
 	// maxAnswer is how large one may be.
 	maxAnswer = 64 << 20
+	// maxMade is how many bytes may go through the templates of a question, and
+	// maxWork how long it may work, its rests and waiting not counted.
+	maxMade = 256 << 20
+	maxWork = 10 * time.Second
 	// maxForm is how large the form of a request may be.
 	maxForm = 1 << 20
 )
@@ -110,7 +114,7 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 		data, err := answer(ctx, &request{form: r.Form, name: r.PathValue("name"), now: time.Now()})
 		var body []byte
 		if err == nil {
-			body, err = encode(data)
+			body, err = a.encode(ctx, data)
 		}
 		if err != nil {
 			fail(w, err)
@@ -134,6 +138,16 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 // gave it runs since the question came, and may be over.
 func unhurried(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(readTime)) // a recorder in a test has none
+}
+
+// encode is encode in turn with other questions.
+func (a *lokiAPI) encode(ctx context.Context, data any) ([]byte, error) {
+	own := turn{p: a.s.pace}
+	if err := own.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer own.end(ctx)
+	return encode(data)
 }
 
 // encode makes what stands under data in a successful answer.
@@ -261,8 +275,14 @@ func (a *lokiAPI) eval(ctx context.Context, r *request, req logql.Request) (_ an
 	if !req.Query.IsMetric() && req.Limit > maxLimit {
 		return nil, badf("max entries limit per query exceeded, limit > max_entries_limit_per_query (%d > %d)", req.Limit, maxLimit)
 	}
-	req.MaxBytes = maxAnswer
-	return logql.Eval(ctx, a.s, req)
+	return a.s.eval(ctx, a.s, req)
+}
+
+// eval answers a question to src, which is a part of s, within the bounds that
+// all questions have.
+func (s *Store) eval(ctx context.Context, src logql.Source, req logql.Request) (*logql.Result, error) {
+	req.MaxBytes, req.MaxMade, req.MaxWork = maxAnswer, s.maxMade, s.maxWork
+	return logql.Eval(ctx, src, req)
 }
 
 // labels answers with the names of all labels.

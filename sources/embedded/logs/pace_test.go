@@ -33,7 +33,7 @@ func TestQuestionsRestAndTakeTurns(t *testing.T) {
 				t.Error(err)
 			}
 			came = time.Since(began)
-			other.end()
+			other.end(t.Context())
 		}()
 		if err := one.work(t.Context(), stretch/2); err != nil || time.Since(began) != stretch/2 {
 			t.Errorf("%v after %v: a short stretch needs no rest", err, time.Since(began))
@@ -45,7 +45,7 @@ func TestQuestionsRestAndTakeTurns(t *testing.T) {
 		if came != 3*stretch {
 			t.Errorf("the other came after %v", came)
 		}
-		one.end()
+		one.end(t.Context())
 
 		// Many short stretches are a long one.
 		began = time.Now()
@@ -56,7 +56,7 @@ func TestQuestionsRestAndTakeTurns(t *testing.T) {
 			if err := one.work(t.Context(), stretch/4); err != nil {
 				t.Fatal(err)
 			}
-			one.end()
+			one.end(t.Context())
 		}
 		if took := time.Since(began); took != 2*stretch {
 			t.Errorf("four quarters took %v", took)

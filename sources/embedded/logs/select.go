@@ -139,7 +139,7 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 			for b := range p.work {
 				if b.err = own.begin(reading); b.err == nil {
 					b.err = b.read(p.need)
-					own.end()
+					own.end(reading)
 				}
 				close(b.done)
 			}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Store is the log. Its methods are safe for concurrent use.
@@ -19,7 +20,10 @@ type Store struct {
 	o     Options
 	queue *queue
 	pace  *pacer
-	api   http.Handler
+	// what each question may take; see maxMade and maxWork
+	maxMade int64
+	maxWork time.Duration
+	api     http.Handler
 
 	written, lost atomic.Uint64
 	problem       atomic.Pointer[error] // of the disk, now
@@ -51,7 +55,7 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("embedded log: %w", err)
 	}
 	s := &Store{
-		o: o, pace: newPacer(), queue: newQueue(int(min(maxLine, o.segmentSize()))),
+		o: o, pace: newPacer(), maxMade: maxMade, maxWork: maxWork, queue: newQueue(int(min(maxLine, o.segmentSize()))),
 		ready: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := s.list(); err != nil {

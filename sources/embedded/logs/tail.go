@@ -186,7 +186,7 @@ func (t *tailing) wait(ctx context.Context, d time.Duration) error {
 
 // send sends the newest lines of a scope from start on, the oldest first.
 func (t *tailing) send(ctx context.Context, c *websocket.Conn, in scope, start int64, limit int) error {
-	result, err := logql.Eval(ctx, scoped{t.s, in}, logql.Request{Query: t.query, Start: start, End: math.MaxInt64, Limit: limit})
+	result, err := t.s.eval(ctx, scoped{t.s, in}, logql.Request{Query: t.query, Start: start, End: math.MaxInt64, Limit: limit})
 	if err != nil {
 		return err
 	}
@@ -225,6 +225,9 @@ type scoped struct {
 func (c scoped) Select(ctx context.Context, sel logql.Selection, yield func(logql.Entry) bool) error {
 	return c.s.selectWith(ctx, sel, c.in, 1, yield)
 }
+
+// Turn is Store.Turn.
+func (c scoped) Turn() logql.Turn { return c.s.Turn() }
 
 // end returns the place behind all lines.
 func (s *Store) end() place {
