@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,11 @@ type Exporter struct {
 	once     sync.Once
 	ctx      context.Context // of everything that is sent
 	cancel   context.CancelFunc
+	// notBefore is until when the collector asks to be left alone. It belongs to
+	// run.
+	notBefore time.Time
+	// lastCall is when Stop waits no longer; set before closing is closed.
+	lastCall time.Time
 
 	exported, dropped atomic.Uint64
 
@@ -79,12 +85,17 @@ type Exporter struct {
 // ends the exporter with Stop.
 func New(ctx context.Context, o Options) (*Exporter, error) {
 	silence()
-	o.tryTime, o.retryTime = or(o.tryTime, tryTime), or(o.retryTime, retryTime)
-	o.batchEvery, o.queueRoom = or(o.batchEvery, batchEvery), or(o.queueRoom, queueRoom)
+	o.tryTime, o.retryTime = cmp.Or(o.tryTime, tryTime), cmp.Or(o.retryTime, retryTime)
+	o.batchEvery, o.queueRoom = cmp.Or(o.batchEvery, batchEvery), cmp.Or(o.queueRoom, queueRoom)
 	s, err := newSender(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
+	return begin(ctx, o, s), nil
+}
+
+// begin exports to s; o has no zero values left.
+func begin(ctx context.Context, o Options, s sender) *Exporter {
 	e := &Exporter{
 		o: o, version: o.Version, resource: resource(ctx, &o), sender: s,
 		queue: make(chan *decision.Decision, o.queueRoom), crowded: make(chan struct{}, 1),
@@ -92,14 +103,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	go e.run()
-	return e, nil
-}
-
-func or[T int | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
+	return e
 }
 
 // Observe exports d, which must not be changed any more, if it is sampled. It
@@ -145,9 +149,10 @@ func (e *Exporter) Stats() api.Traces {
 func (e *Exporter) Stop(ctx context.Context) error {
 	before := e.dropped.Load()
 	e.once.Do(func() {
-		close(e.closing)
 		ctx, enough := context.WithTimeout(ctx, flushTime)
 		defer enough()
+		e.lastCall, _ = ctx.Deadline()
+		close(e.closing)
 		select {
 		case <-e.done:
 		case <-ctx.Done():
@@ -172,12 +177,39 @@ func (e *Exporter) run() {
 	defer close(e.done)
 	batch := make([]*decision.Decision, 0, batchRoom)
 	for {
+		if !e.awaitTurn() {
+			for len(e.queue) > 0 {
+				e.drop(<-e.queue)
+			}
+			return
+		}
 		batch = e.gather(batch[:0])
 		if len(batch) == 0 {
 			return
 		}
 		e.export(batch)
 		clear(batch) // whoever waits for the next one keeps no decisions
+	}
+}
+
+// awaitTurn waits as long as the collector asked for; spans wait in the queue
+// meanwhile. It reports false if that is not over before Stop's time is.
+func (e *Exporter) awaitTurn() bool {
+	closing := e.closing
+	turn := time.NewTimer(time.Until(e.notBefore))
+	defer turn.Stop()
+	for {
+		select {
+		case <-turn.C:
+			return true
+		case <-closing:
+			closing = nil
+			if e.lastCall.Before(e.notBefore) {
+				return false
+			}
+		case <-e.ctx.Done():
+			return false
+		}
 	}
 }
 
@@ -236,8 +268,12 @@ func (e *Exporter) export(batch []*decision.Decision) {
 			return
 		}
 		e.failed(f)
-		wait := max(pause, f.after)
-		if !f.again || time.Since(began)+wait > e.o.retryTime || !e.rest(wait) {
+		wait, rest := pause, e.rest
+		if f.after > 0 {
+			wait = max(pause, f.after)
+			e.notBefore, rest = time.Now().Add(wait), func(time.Duration) bool { return e.awaitTurn() }
+		}
+		if !f.again || time.Since(began)+wait > e.o.retryTime || !rest(wait) {
 			e.dropped.Add(n)
 			return
 		}

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/grpclog"
@@ -147,20 +148,42 @@ func rejected(err error) (n uint64, ok bool) {
 // answers is a transport that knows what the last answer was.
 type answers struct {
 	http.Transport
-	status, after atomic.Int64
+	status, after atomic.Int64 // after is in nanoseconds
 }
 
 // RoundTrip implements http.RoundTripper.
 func (a *answers) RoundTrip(q *http.Request) (*http.Response, error) {
 	r, err := a.Transport.RoundTrip(q)
-	if err != nil {
-		return r, err
+	if err == nil {
+		a.note(r)
 	}
+	return r, err
+}
+
+func (a *answers) note(r *http.Response) {
 	a.status.Store(int64(r.StatusCode))
-	if s, err := strconv.ParseInt(r.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
-		a.after.Store(s)
+	a.after.Store(int64(retryAfter(r.Header, time.Now())))
+}
+
+// longestAfter bounds what a collector may ask for: a bad value must not end
+// the export for ever.
+const longestAfter = time.Hour
+
+// retryAfter is how long an answer that came now asks to be left alone. A date
+// is read against the answer's own.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseUint(v, 10, 32); err == nil {
+		return min(time.Duration(s)*time.Second, longestAfter)
 	}
-	return r, nil
+	until, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(until.Sub(now), 0), longestAfter)
 }
 
 func (a *answers) failure(err error) *failure {
@@ -170,7 +193,7 @@ func (a *answers) failure(err error) *failure {
 	case code/100 == 2:
 		return &failure{text: "its answer could not be read"}
 	default:
-		f := &failure{text: fmt.Sprintf("it answers %d", code), after: time.Duration(a.after.Load()) * time.Second}
+		f := &failure{text: fmt.Sprintf("it answers %d", code), after: time.Duration(a.after.Load())}
 		switch code {
 		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			f.again = true
@@ -180,14 +203,22 @@ func (a *answers) failure(err error) *failure {
 }
 
 func grpcFailure(err error) *failure {
-	switch code := status.Code(err); code {
-	case codes.DeadlineExceeded:
-		return &failure{text: "no answer in time", again: true}
-	case codes.Unavailable:
-		return &failure{text: "it cannot be reached, or takes nothing now", again: true}
-	case codes.Canceled, codes.Aborted, codes.OutOfRange, codes.DataLoss, codes.ResourceExhausted:
-		return &failure{text: "it answers " + code.String(), again: true}
-	default:
-		return &failure{text: "it answers " + code.String()}
+	f := &failure{}
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if i, ok := d.(*errdetails.RetryInfo); ok {
+			f.after = min(max(i.GetRetryDelay().AsDuration(), 0), longestAfter)
+		}
 	}
+	switch code := st.Code(); code {
+	case codes.DeadlineExceeded:
+		f.text, f.again = "no answer in time", true
+	case codes.Unavailable:
+		f.text, f.again = "it cannot be reached, or takes nothing now", true
+	case codes.Canceled, codes.Aborted, codes.OutOfRange, codes.DataLoss, codes.ResourceExhausted:
+		f.text, f.again = "it answers "+code.String(), true
+	default:
+		f.text = "it answers " + code.String()
+	}
+	return f
 }
