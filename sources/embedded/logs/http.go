@@ -27,7 +27,7 @@ const (
 	// readTime is how long a client may take to read it.
 	readTime = 30 * time.Second
 	// maxAnswer is how large one may be.
-	maxAnswer = 64 << 20
+	maxAnswer = 32 << 20
 	// maxMade is how many bytes may go through the templates of a question, and
 	// maxWork how long it may work, its rests and waiting not counted.
 	maxMade = 256 << 20

@@ -33,7 +33,7 @@ type turn struct {
 	worked time.Duration // since the last rest, before since
 	since  time.Time     // of the place that is held, or of the last look at the clock
 	lines  int           // since then
-	every  int           // how many lines to the next look, 0: checked
+	every  int           // how many lines to the next look; 0: one
 }
 
 var (
@@ -92,9 +92,6 @@ func (t *turn) look(ctx context.Context) error {
 // an error, that of ctx or that the question has worked for as long as it may,
 // the place is no longer held.
 func (t *turn) line(ctx context.Context) error {
-	if t.every == 0 {
-		t.every = checked
-	}
 	if t.lines++; t.lines < t.every {
 		return nil
 	}
