@@ -94,6 +94,10 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 	event := func(name string) string {
 		return selector + ` |= ` + quoteLogQL(name) + ` | json | __error__="" | event=` + quoteLogQL(name)
 	}
+	events := func(names ...string) string {
+		any := quoteLogQL(strings.Join(names, "|"))
+		return selector + ` |~ ` + any + ` | json | __error__="" | event=~` + any
+	}
 	all := []Canned{
 		{
 			Name: "first-switch", Title: "when the first switch happened", text: switched,
@@ -162,6 +166,12 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 			Name: "operators", Title: "operator commands", text: event("operator_command"),
 			Means:   "who changed what, why, and whether it took effect, refused commands too",
 			None:    "nobody gave a command in this time",
+			Runbook: "manual-failback", Range: 24 * time.Hour, Limit: LogsLimit,
+		},
+		{
+			Name: "changes", Title: "changes of configuration, share, health", text: events("config_reload", "operator_command", "traffic_step", "health_transition", "passthrough"),
+			Means:   "reloads, commands, steps of shares, healths and passthrough, whoever did them: what changed just before it began, and what the gateway did by itself",
+			None:    "no configuration, share or health changed in this time, and nobody gave a command",
 			Runbook: "manual-failback", Range: 24 * time.Hour, Limit: LogsLimit,
 		},
 	}

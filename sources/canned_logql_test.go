@@ -121,6 +121,11 @@ func TestCannedQueriesOfAnHour(t *testing.T) {
 		decision(10, "req-8", "permission_change", "human", "breaker_open", false, false, ""),
 		decision(9, "req-9", "refund", "cancelled", "client_gone", false, false, ""),
 		api.Event{Event: "operator_command", Time: at(8), By: "ana", Why: "model_route_selected breaker_transition", Result: "ok"},
+		api.Event{Event: "traffic_step", Time: at(6), Provider: "east", From: "100", To: "0", Reason: "lowered", By: "auto"},
+		api.Event{Event: "health_transition", Time: at(5), Provider: "east", From: "suspect", To: "degraded"},
+		api.Event{Event: "config_reload", Time: at(4), By: "SIGHUP", Action: "reload", Result: "ok"},
+		api.Event{Event: "passthrough", Time: at(3), From: "off", To: "on", By: "ana", Why: "config_reload"},
+		api.Event{Event: "credential", Time: at(2), Provider: "east", Why: "traffic_step"},
 		map[string]any{"event": "late_result", "time": at(7), "request_id": "req-3"},
 	)
 	tasks := []api.Task{task("policy_question", "any"), task("refund", "same_model"), task("permission_change", "never"), task(oddTask, "any")}
@@ -138,6 +143,7 @@ func TestCannedQueriesOfAnHour(t *testing.T) {
 		"incomplete":   "req-6",
 		"human":        "req-8",
 		"operators":    "operator_command",
+		"changes":      "passthrough config_reload health_transition traffic_step operator_command",
 	}
 	for _, c := range sources.CannedQueries(tasks, "") {
 		a := client.Query(t.Context(), 1, c.At(end.Add(-time.Hour), end))

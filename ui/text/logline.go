@@ -42,7 +42,7 @@ func LogLine(line string) (string, Weight) {
 		if json.Unmarshal([]byte(line), &d) == nil {
 			return decisionLine(&d)
 		}
-	case KindBreaker, KindStep, KindCommand, KindReload, KindCredential, KindPassthrough, KindCooling:
+	case KindBreaker, KindStep, KindHealth, KindCommand, KindReload, KindCredential, KindPassthrough, KindCooling, KindEscalation:
 		var e api.Event
 		if json.Unmarshal([]byte(line), &e) == nil {
 			return By(&e) + " " + Event(&e), EventWeight(&e)
