@@ -267,7 +267,7 @@ func (m *model) noLogs() string {
 
 func (m *model) noLogQuery() string {
 	if q := m.lookedAt(); q.q.Query == "" {
-		return "there is no query yet: i types one"
+		return "there is no query yet: a types one"
 	}
 	return ""
 }
