@@ -60,9 +60,10 @@ var arrows = map[string][]string{
 	"gateway/telemetry/spans": {"gateway/decision", "gateway/internal/outbound", "gateway/operator/api", "gateway/tracecontext"},
 
 	"launch":                   {},
-	"sources":                  {"gateway/operator/api"},
+	"sources":                  {"gateway/operator/api", "sources/promql"},
+	"sources/promql":           {},
 	"sources/logql":            {"sources/pattern"},
-	"sources/rules":            {"sources"},
+	"sources/rules":            {"sources", "sources/promql"},
 	"sources/pattern":          {},
 	"sources/filelog":          {"sources", "sources/logql"},
 	"sources/embedded":         {"gateway/operator/api", "sources/embedded/logs", "sources/embedded/metrics"},

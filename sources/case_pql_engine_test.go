@@ -12,6 +12,7 @@ import (
 
 	"failback/gateway/operator/api"
 	"failback/sources"
+	"failback/sources/promql"
 )
 
 // of is a client of the same store that selects its series by a selector, and is
@@ -287,7 +288,7 @@ ai_fallback_triggered_total{model="m"} %d
 					for _, question := range []struct {
 						promQL      string
 						want, least float64 // a rate is less where the window begins at the scrape that failed
-					}{{traffic, 100 / period.Seconds(), 0.6}, {sources.RatioQuery(`job="failback"`, window), 0.25, 0.995}} {
+					}{{traffic, 100 / period.Seconds(), 0.6}, {promql.New(`job="failback"`, window).Ratio(), 0.25, 0.995}} {
 						v, _, _, err := q.Query(t.Context(), question.promQL, at)
 						if err != nil {
 							t.Fatal(err)

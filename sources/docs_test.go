@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"failback/sources/promql"
 )
 
 // docs/sources.md names every canned query and every variable there is, and no
@@ -28,7 +30,7 @@ func TestReference(t *testing.T) {
 	if !strings.Contains(table, want.String()) || strings.Count(table, "\n| `") != len(all) {
 		t.Errorf("the canned queries are:\n%s", want.String())
 	}
-	for _, text := range []string{"\n" + newQueries("", MinWindow).ratio() + "\n", fmt.Sprintf("over %.0f minutes", MinWindow.Minutes()), fmt.Sprintf("over %d,%03d bytes", longestGet/1000, longestGet%1000)} {
+	for _, text := range []string{"\n" + promql.New("", MinWindow).Ratio() + "\n", fmt.Sprintf("over %.0f minutes", MinWindow.Minutes()), fmt.Sprintf("over %d,%03d bytes", longestGet/1000, longestGet%1000)} {
 		if !strings.Contains(doc, text) {
 			t.Errorf("docs/sources.md lacks %q", text)
 		}

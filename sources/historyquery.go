@@ -10,6 +10,7 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
 // past keeps what earlier histories were told, since six hours of rates cost
@@ -29,7 +30,7 @@ type past struct {
 type historyRates [2]map[int64]float64
 
 // historyMetrics are what those are of.
-var historyMetrics = [2]string{requestsTotal, fallbacksTotal}
+var historyMetrics = [2]string{promql.RequestsTotal, promql.FallbacksTotal}
 
 // upTo returns what is kept of the range from start to end, and from when on it
 // must be asked for. The last window is asked for again: its samples may have
@@ -97,7 +98,7 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 	)
 	for i, metric := range historyMetrics {
 		wg.Go(func() {
-			fresh[i], heard[i], errs[i] = p.ranged(ctx, p.queries.rate("", metric, ""), promv1.Range{Start: from, End: end, Step: HistoryEvery})
+			fresh[i], heard[i], errs[i] = p.ranged(ctx, p.queries.Rate("", metric), promv1.Range{Start: from, End: end, Step: HistoryEvery})
 		})
 	}
 	wg.Wait()

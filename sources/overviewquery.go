@@ -11,10 +11,11 @@ import (
 	"github.com/prometheus/common/model"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
-// before puts a rate one hour back.
-const before = " offset 1h"
+// before is how far back the numbers are that people compare with.
+const before = time.Hour
 
 // question is one instant query of an overview with its answer.
 type question struct {
@@ -50,25 +51,25 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	q := p.queries
 	const failed, output, models, upstreams = "failed an hour ago", "first output an hour ago", "fallback by model", "fallback by upstream"
 	var (
-		ratio          = &question{about: "fallback ratio", must: true, promql: q.ratio()}
-		requests       = &question{about: "traffic", must: true, promql: q.rate("", requestsTotal, "")}
-		fallbacks      = &question{about: "rate of fallbacks", must: true, promql: q.rate("", fallbacksTotal, "")}
-		requestSeries  = &question{about: "series of requests", must: true, promql: "count(" + q.series(requestsTotal) + ")"}
-		fallbackSeries = &question{about: "series of fallbacks", must: true, promql: "count(" + q.series(fallbacksTotal) + ")"}
-		sampled        = &question{about: "newest sample", must: true, promql: "max(timestamp(" + q.series(requestsTotal) + "))"}
-		old            = &question{about: "age of the series", promql: "count(" + q.series(requestsTotal) + " and " + q.series(requestsTotal) + " offset " + q.windowText() + ")"}
-		modelRequests  = &question{about: models, promql: q.rate("model", requestsTotal, "")}
-		modelFallbacks = &question{about: models, promql: q.rate("model", fallbacksTotal, "")}
-		own            = &question{about: upstreams, promql: q.rate("provider", ownTotal, "")}
-		ownFallbacks   = &question{about: upstreams, promql: q.rate("primary", fallbacksTotal, "")}
-		verdicts       = &question{about: failed, promql: q.rate("verdict", verdictsTotal, before, `verdict=~"good|bad"`)}
-		outputs        = &question{about: output, promql: q.rate("", firstOutput+"_count", before)}
-		buckets        = &question{about: output, promql: q.rate("le", firstOutput+"_bucket", before)}
-		p95            = &question{about: output, promql: "histogram_quantile(0.95, " + q.rate("le", firstOutput+"_bucket", before) + ")"}
+		ratio          = &question{about: "fallback ratio", must: true, promql: q.Ratio()}
+		requests       = &question{about: "traffic", must: true, promql: q.Rate("", promql.RequestsTotal)}
+		fallbacks      = &question{about: "rate of fallbacks", must: true, promql: q.Rate("", promql.FallbacksTotal)}
+		requestSeries  = &question{about: "series of requests", must: true, promql: "count(" + q.Series(promql.RequestsTotal) + ")"}
+		fallbackSeries = &question{about: "series of fallbacks", must: true, promql: "count(" + q.Series(promql.FallbacksTotal) + ")"}
+		sampled        = &question{about: "newest sample", must: true, promql: "max(timestamp(" + q.Series(promql.RequestsTotal) + "))"}
+		old            = &question{about: "age of the series", promql: "count(" + q.Series(promql.RequestsTotal) + " and " + q.Series(promql.RequestsTotal) + " offset " + windowText(p.Window()) + ")"}
+		modelRequests  = &question{about: models, promql: q.Rate("model", promql.RequestsTotal)}
+		modelFallbacks = &question{about: models, promql: q.Rate("model", promql.FallbacksTotal)}
+		own            = &question{about: upstreams, promql: q.Rate("provider", promql.OwnTotal)}
+		ownFallbacks   = &question{about: upstreams, promql: q.Rate("primary", promql.FallbacksTotal)}
+		verdicts       = &question{about: failed, promql: q.RateBefore(before, "verdict", promql.VerdictsTotal, `verdict=~"good|bad"`)}
+		outputs        = &question{about: output, promql: q.RateBefore(before, "", promql.FirstOutput+"_count")}
+		buckets        = &question{about: output, promql: q.RateBefore(before, "le", promql.FirstOutput+"_bucket")}
+		p95            = &question{about: output, promql: "histogram_quantile(0.95, " + q.RateBefore(before, "le", promql.FirstOutput+"_bucket") + ")"}
 		// Rules aggregate away the labels that a selector names.
 		alerts     = &question{about: "alerts that fire", promql: `max by (alertname) (ALERTS{alertname=~"Failback.+",alertstate="firing"})`}
-		violations = &question{about: "violations of policy", promql: "sum by (task_type) (increase(" + q.series(violationsTotal) + "[1h]))"}
-		gone       = &question{about: "models that are gone", promql: "sum by (provider) (increase(" + q.series(attemptsTotal, `class="model_gone"`) + "[" + q.windowText() + "]))"}
+		violations = &question{about: "violations of policy", promql: q.Violations()}
+		gone       = &question{about: "models that are gone", promql: q.Grown(p.Window(), "provider", promql.AttemptsTotal, `class="model_gone"`)}
 	)
 	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, old,
 		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95, alerts, violations, gone}
@@ -109,8 +110,8 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	}
 
 	v.Sampled, v.Ratio, v.Traffic = f.Sampled, f.reading(), f.traffic()
-	v.PerModel = p.parts(v, f, modelRequests, "model", modelFallbacks, "model", requestsTotal)
-	v.PerUpstream = p.parts(v, f, own, "provider", ownFallbacks, "primary", ownTotal)
+	v.PerModel = p.parts(v, f, modelRequests, "model", modelFallbacks, "model", promql.RequestsTotal)
+	v.PerUpstream = p.parts(v, f, own, "provider", ownFallbacks, "primary", promql.OwnTotal)
 	if rows, ok := p.byLabel(v, verdicts, "verdict"); ok {
 		v.FailedBefore = failedBefore(rows, at)
 	} else {
@@ -155,7 +156,7 @@ func (v *Overview) young(f ratioFacts, p *prom, old *question) {
 		then = *n
 	}
 	if young := f.RequestSeries - then; young > 0 {
-		v.note(fmt.Sprintf("%.0f of %.0f series of %s are younger than %s", young, f.RequestSeries, requestsTotal, windowText(f.Window)))
+		v.note(fmt.Sprintf("%.0f of %.0f series of %s are younger than %s", young, f.RequestSeries, promql.RequestsTotal, windowText(f.Window)))
 	}
 }
 
@@ -178,7 +179,7 @@ func (p *prom) ask(ctx context.Context, at time.Time, all []*question) {
 // long as the window holds samples.
 func (p *prom) lastSampled(ctx context.Context, at time.Time, v *Overview) (*float64, error) {
 	step := max(min(p.period, time.Minute), 5*time.Second).Round(time.Second)
-	vector, said, err := p.instant(ctx, "max(max_over_time(timestamp("+p.queries.series(requestsTotal)+")[1h:"+model.Duration(step).String()+"]))", at)
+	vector, said, err := p.instant(ctx, "max(max_over_time(timestamp("+p.queries.Series(promql.RequestsTotal)+")[1h:"+model.Duration(step).String()+"]))", at)
 	v.hear(said)
 	if err != nil {
 		return nil, err

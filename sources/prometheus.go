@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
 // atOnce is how many questions go to Prometheus at the same time.
@@ -20,7 +21,7 @@ const atOnce = 4
 type prom struct {
 	*remote
 	api     promv1.API
-	queries queries
+	queries promql.Query
 	period  time.Duration
 	timeout time.Duration
 	past    past
@@ -28,7 +29,7 @@ type prom struct {
 
 func newMetrics(r *remote, s api.Source) *prom {
 	p := &prom{remote: r, period: period(s), timeout: MetricsTimeout}
-	p.queries = newQueries(s.Selector, Window(p.period))
+	p.queries = promql.New(s.Selector, Window(p.period))
 	if s.TimeoutSeconds > 0 && !r.own {
 		p.timeout = time.Duration(s.TimeoutSeconds * float64(time.Second))
 	}
@@ -48,7 +49,7 @@ func newMetrics(r *remote, s api.Source) *prom {
 
 func (p *prom) Addr() string          { return p.addr() }
 func (p *prom) Period() time.Duration { return p.period }
-func (p *prom) Window() time.Duration { return p.queries.window }
+func (p *prom) Window() time.Duration { return p.queries.Window() }
 
 // cause is the error of the client library as a *RemoteError.
 func (p *prom) cause(ctx context.Context, started time.Time, err error) error {
@@ -183,14 +184,3 @@ func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return res, err
 }
-
-// The metrics that are asked for; see docs/metrics.md.
-const (
-	requestsTotal   = "ai_model_requests_total"
-	fallbacksTotal  = "ai_fallback_triggered_total"
-	ownTotal        = "failback_upstream_own_requests_total"
-	verdictsTotal   = "failback_slo_requests_total"
-	violationsTotal = "failback_policy_violations_total"
-	attemptsTotal   = "ai_model_attempts_total"
-	firstOutput     = "ai_model_first_output_seconds"
-)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
 // fakeProm answers by the beginning of a query; all else is an empty vector.
@@ -139,8 +140,8 @@ func TestOverview(t *testing.T) {
 func TestOverviewNames(t *testing.T) {
 	f := healthyProm()
 	f.results[`max by (alertname) (ALERTS{alertname=~"Failback.+",alertstate="firing"})`] = vector("alertname", "FailbackModelGone", 1, "FailbackBreakerOpen", 1)
-	f.results[`sum by (task_type) (increase(failback_policy_violations_total{job="failback"}[1h]))`] = vector("task_type", "refund", 2, "summary", 0)
-	f.results[`sum by (provider) (increase(ai_model_attempts_total{job="failback",class="model_gone"}[`] = vector("provider", "east", 0, "west", 1.2)
+	f.results[promql.New(`job="failback"`, MinWindow).Violations()] = vector("task_type", "refund", 2, "summary", 0)
+	f.results[`sum by (provider) ((increase(ai_model_attempts_total{job="failback",class="model_gone"}[`] = vector("provider", "east", 0, "west", 1.2)
 	m, _ := clients(t, serve(t, f.ServeHTTP))
 	a := m.Overview(t.Context(), 1)
 	if a.Err != nil {
@@ -423,7 +424,7 @@ func (f *rangeProm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	values := [][2]any{}
 	for at := unix("start"); at <= unix("end"); at += 60 {
 		v := f.share(time.Unix(at, 0))
-		if strings.Contains(r.Form.Get("query"), requestsTotal) && v >= 0 {
+		if strings.Contains(r.Form.Get("query"), promql.RequestsTotal) && v >= 0 {
 			v = 1
 		}
 		if v >= 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
 // quantileBefore judges what Prometheus says is the quantile q (0 to 1) of a
@@ -21,18 +22,18 @@ func quantileBefore(q float64, quantile, count *float64, buckets map[string]floa
 	case count == nil && quantile == nil:
 		return is(api.StateNone, "nothing is known of an hour ago")
 	case quantile == nil:
-		return is(api.StateNone, "no series "+firstOutput+"_bucket")
+		return is(api.StateNone, "no series "+promql.FirstOutput+"_bucket")
 	case count != nil && *count == 0:
 		return is(api.StateIdle, "no output an hour ago")
 	}
 	h, fault := readBuckets(buckets)
 	switch {
 	case fault != "":
-		return is(api.StateNone, "the buckets of "+firstOutput+" "+fault)
+		return is(api.StateNone, "the buckets of "+promql.FirstOutput+" "+fault)
 	case h.all == 0:
 		return is(api.StateIdle, "no output an hour ago")
 	case !number(*quantile):
-		return is(api.StateNone, "the buckets of "+firstOutput+" are not whole")
+		return is(api.StateNone, "the buckets of "+promql.FirstOutput+" are not whole")
 	}
 	r := is(api.StateValue, "")
 	r.Value, r.Over = *quantile, *quantile >= h.top && q*h.all > h.underTop

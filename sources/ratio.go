@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
 // ratioFacts is what Prometheus knows of the whole fallback ratio. The ratio
@@ -30,15 +31,15 @@ func (f ratioFacts) reading() Reading {
 	}
 	switch {
 	case f.Requests == nil && f.RequestSeries > 0:
-		return is(StateWaiting, "a rate needs two samples of "+requestsTotal)
+		return is(StateWaiting, "a rate needs two samples of "+promql.RequestsTotal)
 	case f.Requests == nil && !f.Sampled.IsZero():
-		return is(api.StateNone, fmt.Sprintf("no series %s since %s: is the target down?", requestsTotal, f.Sampled.UTC().Format("15:04:05Z")))
+		return is(api.StateNone, fmt.Sprintf("no series %s since %s: is the target down?", promql.RequestsTotal, f.Sampled.UTC().Format("15:04:05Z")))
 	case f.Requests == nil:
-		return is(api.StateNone, "no series "+requestsTotal+": check the selector and the target")
+		return is(api.StateNone, "no series "+promql.RequestsTotal+": check the selector and the target")
 	case f.Fallbacks == nil && f.FallbackSeries > 0:
-		return is(StateWaiting, "a rate needs two samples of "+fallbacksTotal)
+		return is(StateWaiting, "a rate needs two samples of "+promql.FallbacksTotal)
 	case f.Fallbacks == nil:
-		return is(api.StateNone, "no series "+fallbacksTotal+", though there are requests")
+		return is(api.StateNone, "no series "+promql.FallbacksTotal+", though there are requests")
 	case !number(*f.Requests) || !number(*f.Fallbacks):
 		return is(StateUnknown, "the counters are no numbers")
 	case *f.Requests == 0:
@@ -73,9 +74,9 @@ func (f ratioFacts) rows(requests, fallbacks map[string]float64, requestsMetric 
 		r := Reading{Number: api.Number{At: f.Sampled}}
 		switch {
 		case f.Fallbacks == nil && f.FallbackSeries > 0:
-			r.State, r.Why = StateWaiting, "a rate needs two samples of "+fallbacksTotal
+			r.State, r.Why = StateWaiting, "a rate needs two samples of "+promql.FallbacksTotal
 		case f.Fallbacks == nil:
-			r.State, r.Why = api.StateNone, "no series "+fallbacksTotal
+			r.State, r.Why = api.StateNone, "no series "+promql.FallbacksTotal
 		case !number(of) || ok && !number(n):
 			r.State, r.Why = StateUnknown, "the counters are no numbers"
 		case of == 0:
@@ -112,7 +113,7 @@ func failedBefore(verdicts map[string]float64, at time.Time) Reading {
 	case !number(good) || !number(bad):
 		return is(StateUnknown, "the counters are no numbers")
 	case !hasBad:
-		return is(api.StateNone, `no series `+verdictsTotal+` with verdict="bad"`)
+		return is(api.StateNone, `no series `+promql.VerdictsTotal+` with verdict="bad"`)
 	case good+bad == 0:
 		return is(api.StateIdle, "no requests an hour ago")
 	}

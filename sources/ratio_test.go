@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"failback/gateway/operator/api"
+	"failback/sources/promql"
 )
 
 func some(f float64) *float64 { return &f }
@@ -116,14 +117,14 @@ func TestRatioRows(t *testing.T) {
 	f := ratioFacts{some(0.1), some(10), some(1), 9, 9, at, MinWindow}
 	got := f.rows(
 		map[string]float64{"b": 4, "a": 0, "zero": 5, "over": 1, "odd": math.NaN()},
-		map[string]float64{"b": 1, "a": 0, "over": 1.2, "gone": 3}, ownTotal)
+		map[string]float64{"b": 1, "a": 0, "over": 1.2, "gone": 3}, promql.OwnTotal)
 	is := func(name, state string, v float64, why string) RatioRow {
 		return RatioRow{name, Reading{Number: api.Number{State: state, Value: v, At: at}, Why: why}}
 	}
 	want := []RatioRow{
 		is("a", api.StateIdle, 0, "no requests in 5m"),
 		is("b", api.StateValue, 0.25, ""),
-		is("gone", api.StateNone, 0, "no series "+ownTotal+" of it"),
+		is("gone", api.StateNone, 0, "no series "+promql.OwnTotal+" of it"),
 		is("odd", StateUnknown, 0, "the counters are no numbers"),
 		is("over", api.StateValue, 1, ""),
 		is("zero", api.StateValue, 0, ""), // filled from the denominator
@@ -133,11 +134,11 @@ func TestRatioRows(t *testing.T) {
 	}
 
 	f.Fallbacks, f.FallbackSeries = nil, 0
-	if got := f.rows(map[string]float64{"a": 4}, nil, ownTotal); len(got) != 1 || got[0].State != api.StateNone {
+	if got := f.rows(map[string]float64{"a": 4}, nil, promql.OwnTotal); len(got) != 1 || got[0].State != api.StateNone {
 		t.Errorf("no series of fallbacks at all: %+v", got)
 	}
 	f.FallbackSeries = 2
-	if got := f.rows(map[string]float64{"a": 4}, nil, ownTotal); len(got) != 1 || got[0].State != StateWaiting {
+	if got := f.rows(map[string]float64{"a": 4}, nil, promql.OwnTotal); len(got) != 1 || got[0].State != StateWaiting {
 		t.Errorf("fallbacks with one sample: %+v", got)
 	}
 }
@@ -277,16 +278,16 @@ func TestJoinPoints(t *testing.T) {
 func TestQueriesKeepTheSelector(t *testing.T) {
 	const want = `( sum(rate(ai_fallback_triggered_total{job="failback"}[5m])) / (sum(rate(ai_model_requests_total{job="failback"}[5m])) > 0) ) or vector(0)`
 	for _, selector := range []string{`job="failback"`, `{job="failback"}`, ` job="failback", `} {
-		if got := newQueries(selector, MinWindow).ratio(); got != want {
+		if got := promql.New(selector, MinWindow).Ratio(); got != want {
 			t.Errorf("selector %s:\n got %s\nwant %s", selector, got, want)
 		}
 	}
 	for _, selector := range []string{"", "{}", " "} {
-		if got, want := newQueries(selector, MinWindow).ratio(), `( sum(rate(ai_fallback_triggered_total[5m])) / (sum(rate(ai_model_requests_total[5m])) > 0) ) or vector(0)`; got != want {
+		if got, want := promql.New(selector, MinWindow).Ratio(), `( sum(rate(ai_fallback_triggered_total[5m])) / (sum(rate(ai_model_requests_total[5m])) > 0) ) or vector(0)`; got != want {
 			t.Errorf("selector %q: got %s", selector, got)
 		}
 	}
-	if got, want := newQueries(`job="x"`, MinWindow).rate("verdict", "m", before, `v="a"`), `sum by (verdict) (rate(m{job="x",v="a"}[5m] offset 1h))`; got != want {
+	if got, want := promql.New(`job="x"`, MinWindow).RateBefore(before, "verdict", "m", `v="a"`), `sum by (verdict) (rate(m{job="x",v="a"}[5m] offset 1h))`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

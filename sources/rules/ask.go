@@ -10,6 +10,8 @@ import (
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"failback/sources/promql"
 )
 
 const (
@@ -28,16 +30,16 @@ const blamed = "connect|dns|tls|reset|first_output_timeout|attempt_timeout|idle_
 // time.
 func Measure(ctx context.Context, prom promv1.API, selector string, every, past time.Duration) (*Measured, error) {
 	if past > MaxPast {
-		return nil, fmt.Errorf("more than %s back is not looked", span(MaxPast))
+		return nil, fmt.Errorf("more than %s back is not looked", promql.Span(MaxPast))
 	}
 	if every > Step/4 {
-		return nil, fmt.Errorf("samples are taken every %s: points of %s would hold fewer than four", span(every), span(Step))
+		return nil, fmt.Errorf("samples are taken every %s: points of %s would hold fewer than four", promql.Span(every), promql.Span(Step))
 	}
 	q, err := newQuery(selector, every)
 	if err != nil {
 		return nil, err
 	}
-	q.window = Step
+	q.Query = promql.New(selector, Step)
 	v, _, _, err := prom.Query(ctx, "time()", time.Time{})
 	if err != nil {
 		return nil, err
@@ -49,16 +51,16 @@ func Measure(ctx context.Context, prom promv1.API, selector string, every, past 
 	end := now.Timestamp.Time().Truncate(Step)
 	a := asker{ctx: ctx, prom: prom, start: end.Add(-past.Truncate(Step)), end: end}
 	h := &History{Start: a.start, End: a.end}
-	h.Requests = a.one(q.rate("", requestsTotal))
-	h.Fallbacks = a.one(q.rate("", fallbacksTotal))
-	h.Interrupted = a.one(q.rate("", requestsTotal, `outcome="incomplete"`))
-	h.ClientRetries = a.one(q.rate("", clientRetries))
-	h.FirstOutputP95 = a.one(q.quantile(0.95, "", firstOutput))
-	h.Attempts = a.by("provider", q.rate("provider", attemptsTotal), Step)
-	h.Failures = a.by("provider", q.rate("provider", attemptsTotal, `class=~"`+blamed+`"`), Step)
-	h.Down = a.by("bucket", `label_join(max by (provider, region, capability) (`+q.series(breakerState, `state!="closed"`)+`), "bucket", "/", "provider", "region", "capability")`, OutageStep)
-	h.FirstOutput = a.buckets(q, firstOutput)
-	h.Duration = a.buckets(q, workflow)
+	h.Requests = a.one(q.Rate("", promql.RequestsTotal))
+	h.Fallbacks = a.one(q.Rate("", promql.FallbacksTotal))
+	h.Interrupted = a.one(q.Rate("", promql.RequestsTotal, `outcome="incomplete"`))
+	h.ClientRetries = a.one(q.Rate("", promql.ClientRetries))
+	h.FirstOutputP95 = a.one(q.quantile(0.95, "", promql.FirstOutput))
+	h.Attempts = a.by("provider", q.Rate("provider", promql.AttemptsTotal), Step)
+	h.Failures = a.by("provider", q.Rate("provider", promql.AttemptsTotal, `class=~"`+blamed+`"`), Step)
+	h.Down = a.by("bucket", `label_join(max by (provider, region, capability) (`+q.Series(promql.BreakerState, `state!="closed"`)+`), "bucket", "/", "provider", "region", "capability")`, OutageStep)
+	h.FirstOutput = a.buckets(q, promql.FirstOutput)
+	h.Duration = a.buckets(q, promql.Workflow)
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -112,7 +114,7 @@ func (a *asker) by(label, q string, step time.Duration) map[string]Series {
 // buckets is the whole histogram: what its buckets grew by in each step.
 func (a *asker) buckets(q query, metric string) []Bucket {
 	var all []Bucket
-	for le, s := range a.by("le", q.increase("le", metric+"_bucket"), Step) {
+	for le, s := range a.by("le", q.Increase("le", metric+"_bucket"), Step) {
 		bound, err := strconv.ParseFloat(le, 64)
 		if err != nil {
 			continue

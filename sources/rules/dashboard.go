@@ -3,6 +3,8 @@ package rules
 import (
 	"bytes"
 	"encoding/json"
+
+	"failback/sources/promql"
 )
 
 // Units of Grafana.
@@ -34,73 +36,73 @@ type section struct {
 // sections are what the dashboard shows, with the queries of the rules and the
 // console.
 func sections(q query, t Thresholds) []section {
-	judged := q.rate("model", verdictsTotal, `verdict=~"good|bad"`)
+	judged := q.Rate("model", promql.VerdictsTotal, `verdict=~"good|bad"`)
 	return []section{
 		{"Users", []chart{
 			{title: "Requests", about: "Client requests a second, each once at its end, by what they came to.", unit: unitRate,
-				queries: []shown{{q.rate("outcome", requestsTotal), "{{outcome}}"}}},
+				queries: []shown{{q.Rate("outcome", promql.RequestsTotal), "{{outcome}}"}}},
 			{title: "Failed", about: "Part of the judged requests that people got no answer to; excluded ones (the caller's mistake, cancelled) do not count.", unit: unitPart,
-				queries: []shown{{q.rate("model", verdictsTotal, `verdict="bad"`) + " / (" + judged + " > 0)", "{{model}}"}}},
+				queries: []shown{{q.Rate("model", promql.VerdictsTotal, `verdict="bad"`) + " / (" + judged + " > 0)", "{{model}}"}}},
 			{title: "First output, p95", about: "Time from a request's acceptance to the first output that its client got, failed attempts included.", unit: unitSeconds, limit: t.FirstOutput,
-				queries: []shown{{q.quantile(0.95, "model", firstOutput), "{{model}}"}}},
+				queries: []shown{{q.quantile(0.95, "model", promql.FirstOutput), "{{model}}"}}},
 			{title: "Duration, p95", about: "Time from a request's acceptance to its end, streams included.", unit: unitSeconds,
-				queries: []shown{{q.quantile(0.95, "outcome", workflow), "{{outcome}}"}}},
+				queries: []shown{{q.quantile(0.95, "outcome", promql.Workflow), "{{outcome}}"}}},
 			{title: "Interrupted answers", about: "Part of the requests whose answer broke off after the client had some of it.", unit: unitPart, limit: t.Interrupted,
-				queries: []shown{{q.part(q.rate("", requestsTotal, `outcome="incomplete"`)), "interrupted"}}},
+				queries: []shown{{q.part(q.Rate("", promql.RequestsTotal, `outcome="incomplete"`)), "interrupted"}}},
 			{title: "Clients' own retries", about: "Part of the requests of which the client says that it sends them again. They multiply attempts.", unit: unitPart, limit: t.ClientRetries,
-				queries: []shown{{q.part(q.rate("", clientRetries)), "retries"}}},
+				queries: []shown{{q.part(q.Rate("", promql.ClientRetries)), "retries"}}},
 		}},
 		{"Fallback", []chart{
 			{title: "Fallback ratio", about: "Part of the requests that left their primary, as the console has it. It is 0 also without requests and without series: see Traffic and Series.", unit: unitPart, limit: t.FallbackRatio,
-				queries: []shown{{q.ratio(), "ratio"}}},
+				queries: []shown{{q.Ratio(), "ratio"}}},
 			{title: "Traffic", about: "Requests a second. A line at 0 is idle; no line is an absent gateway.", unit: unitRate,
-				queries: []shown{{q.rate("", requestsTotal), "requests"}}},
+				queries: []shown{{q.Rate("", promql.RequestsTotal), "requests"}}},
 			{title: "Series", about: "How many series of requests and of fallbacks there are. Without any, every other panel is blind.", unit: unitCount,
-				queries: []shown{{"count(" + q.series(requestsTotal) + ")", "requests"}, {"count(" + q.series(fallbacksTotal) + ")", "fallbacks"}}},
+				queries: []shown{{"count(" + q.Series(promql.RequestsTotal) + ")", "requests"}, {"count(" + q.Series(promql.FallbacksTotal) + ")", "fallbacks"}}},
 			{title: "Fallbacks by reason", about: "Why the primary did not answer, or the last cause where nobody did.", unit: unitRate,
-				queries: []shown{{q.rate("reason", fallbacksTotal), "{{reason}}"}}},
+				queries: []shown{{q.Rate("reason", promql.FallbacksTotal), "{{reason}}"}}},
 			{title: "Fallbacks by task", about: "Which kind of work left its primary.", unit: unitRate,
-				queries: []shown{{q.rate("task_type", fallbacksTotal), "{{task_type}}"}}},
-			{title: "Not allowed", about: "Requests within the window that a candidate answered although policy did not allow it. Must stay 0.", unit: unitCount,
-				queries: []shown{{q.increase("task_type", violationsTotal), "{{task_type}}"}}},
+				queries: []shown{{q.Rate("task_type", promql.FallbacksTotal), "{{task_type}}"}}},
+			{title: "Not allowed", about: "Requests within the last hour that a candidate answered although policy did not allow it, as the console has it. There must be none.", unit: unitCount,
+				queries: []shown{{q.Violations(), "{{task_type}}"}}},
 		}},
 		{"Upstreams", []chart{
 			{title: "Breakers that are not closed", about: "1 while a bucket's breaker is in that state on any gateway.", unit: unitCount, states: true,
-				queries: []shown{{"max by (provider, region, capability, state) (" + q.series(breakerState, `state!="closed"`) + ")", "{{provider}} {{capability}} {{state}}"}}},
+				queries: []shown{{"max by (provider, region, capability, state) (" + q.Series(promql.BreakerState, `state!="closed"`) + ")", "{{provider}} {{capability}} {{state}}"}}},
 			{title: "Health", about: "1 while an upstream is in that state on any gateway.", unit: unitCount, states: true,
-				queries: []shown{{"max by (provider, region, state) (" + q.series(upstreamState, `state!="healthy"`) + ")", "{{provider}} {{state}}"}}},
+				queries: []shown{{"max by (provider, region, state) (" + q.Series(promql.UpstreamState, `state!="healthy"`) + ")", "{{provider}} {{state}}"}}},
 			{title: "Shares", about: "Part of its own traffic that an upstream may get; the least of all gateways.", unit: unitPart, most: 1,
-				queries: []shown{{"min by (provider, region) (" + q.series(shareRatio) + ")", "{{provider}}"}}},
+				queries: []shown{{"min by (provider, region) (" + q.Series(promql.ShareRatio) + ")", "{{provider}}"}}},
 			{title: "Own traffic", about: "Requests of which the upstream is the primary, by who answered.", unit: unitRate,
-				queries: []shown{{q.rate("provider, answered_by", ownTotal), "{{provider}} by {{answered_by}}"}}},
+				queries: []shown{{q.Rate("provider, answered_by", promql.OwnTotal), "{{provider}} by {{answered_by}}"}}},
 			{title: "Attempts by class", about: "What the upstreams were sent, by how it ended; ok is a success.", unit: unitRate,
-				queries: []shown{{q.rate("class", attemptsTotal), "{{class}}"}}},
+				queries: []shown{{q.Rate("class", promql.AttemptsTotal), "{{class}}"}}},
 			{title: "Failures by upstream", about: "Part of an upstream's attempts that count against its breaker.", unit: unitPart,
-				queries: []shown{{q.rate("provider", attemptsTotal, `class=~"`+blamed+`"`) + " / (" + q.rate("provider", attemptsTotal) + " > 0)", "{{provider}}"}}},
-			{title: "Weights", about: "Effective weight of a candidate: the configured one times its recent success; the least of all gateways.", unit: unitCount,
-				queries: []shown{{"min by (model, provider) (" + q.series(weight) + ")", "{{model}} {{provider}}"}}},
+				queries: []shown{{q.Rate("provider", promql.AttemptsTotal, `class=~"`+blamed+`"`) + " / (" + q.Rate("provider", promql.AttemptsTotal) + " > 0)", "{{provider}}"}}},
+			{title: "Weights", about: "Effective promql.Weight of a candidate: the configured one times its recent success; the least of all gateways.", unit: unitCount,
+				queries: []shown{{"min by (model, provider) (" + q.Series(promql.Weight) + ")", "{{model}} {{provider}}"}}},
 			{title: "Turned away by breakers", about: "Requests a second that a bucket did not let through.", unit: unitRate,
-				queries: []shown{{q.rate("provider, capability", breakerBlocked), "{{provider}} {{capability}}"}}},
+				queries: []shown{{q.Rate("provider, capability", promql.BreakerBlocked), "{{provider}} {{capability}}"}}},
 			{title: "Steps of traffic", about: "Changes of an upstream's share within the window; to is the new share in percent.", unit: unitCount,
-				queries: []shown{{q.increase("provider, to, by", trafficSteps), "{{provider}} to {{to}} by {{by}}"}}},
+				queries: []shown{{q.Increase("provider, to, by", promql.TrafficSteps), "{{provider}} to {{to}} by {{by}}"}}},
 		}},
 		{"Error budget", []chart{
 			{title: "Budget spent", about: "Part of the error budget that the objective's window has spent; above 1 it is exceeded.", unit: unitPart, limit: &whole,
-				queries: []shown{{"max by (model, objective) (" + q.series(budgetSpent) + ")", "{{model}} {{objective}}"}}},
+				queries: []shown{{"max by (model, objective) (" + q.Series(promql.BudgetSpent) + ")", "{{model}} {{objective}}"}}},
 			{title: "Spent on", about: "Bad requests in the objective's window, by who failed first, or none, and why.", unit: unitCount,
-				queries: []shown{{"max by (model, objective, provider, reason) (" + q.series(budgetBad) + ")", "{{model}} {{objective}} {{provider}} {{reason}}"}}},
+				queries: []shown{{"max by (model, objective, provider, reason) (" + q.Series(promql.BudgetBad) + ")", "{{model}} {{objective}} {{provider}} {{reason}}"}}},
 			{title: "First outputs that are late", about: "Part of the streams without output within the limit of their model's objective.", unit: unitPart,
-				queries: []shown{{q.rate("model", inTimeTotal, `verdict="bad"`) + " / (" + q.rate("model", inTimeTotal) + " > 0)", "{{model}}"}}},
+				queries: []shown{{q.Rate("model", promql.InTimeTotal, `verdict="bad"`) + " / (" + q.Rate("model", promql.InTimeTotal) + " > 0)", "{{model}}"}}},
 		}},
 		{"The gateway itself", []chart{
 			{title: "Retry budget", about: "Attempts after a first one that all requests together may still make.", unit: unitCount,
-				queries: []shown{{"min by (instance) (" + q.series(retryBudget) + ")", "{{instance}}"}}},
+				queries: []shown{{"min by (instance) (" + q.Series(promql.RetryBudget) + ")", "{{instance}}"}}},
 			{title: "Silence of jobs", about: "Time since a recurring job last succeeded.", unit: unitSeconds,
-				queries: []shown{{"time() - (" + q.series(jobSuccess) + " > 0)", "{{instance}} {{exported_job}}"}}},
+				queries: []shown{{"time() - (" + q.Series(promql.JobSuccess) + " > 0)", "{{instance}} {{exported_job}}"}}},
 			{title: "Log lines dropped", about: "Lines of the decision log that were lost within the window.", unit: unitCount,
-				queries: []shown{{q.increase("instance", linesDropped), "{{instance}}"}}},
+				queries: []shown{{q.Increase("instance", promql.LinesDropped), "{{instance}}"}}},
 			{title: "Spans of traces", about: "What the collector took, and what it did not take in time. Without telemetry.otlp there is nothing.", unit: unitRate,
-				queries: []shown{{q.rate("result", spansTotal), "{{result}}"}}},
+				queries: []shown{{q.Rate("result", promql.SpansTotal), "{{result}}"}}},
 		}},
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/sources"
+	"failback/sources/promql"
 )
 
 // documented are the names of docs/metrics.md, those of a histogram's series
@@ -26,7 +27,7 @@ func documented(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{targetUp: true}
+	names := map[string]bool{promql.TargetUp: true}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (counter|gauge|histogram) \\|").FindAllStringSubmatch(string(b), -1) {
 		names[m[1]] = true
 		if m[2] == "histogram" {
@@ -108,7 +109,7 @@ func TestRatioIsTheConsoles(t *testing.T) {
 	for _, every := range []time.Duration{time.Second, 15 * time.Second, time.Minute, 90 * time.Second, 5 * time.Minute} {
 		o := tested()
 		o.Every = every
-		want := sources.RatioQuery(o.Selector, sources.Window(every))
+		want := promql.New(o.Selector, sources.Window(every)).Ratio()
 		if sources.Window(every) < 4*every {
 			t.Errorf("a window of %s holds fewer than four scrapes", sources.Window(every))
 		}
@@ -116,7 +117,7 @@ func TestRatioIsTheConsoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Rules[0].Expr != want+" > 0.1" {
+		if s.Rules[0].Expr != "("+want+") > 0.1" {
 			t.Errorf("rule: %s\nconsole: %s", s.Rules[0].Expr, want)
 		}
 		d := readBoard(t, o)
@@ -130,6 +131,22 @@ func TestRatioIsTheConsoles(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Violations are the console's, in rules and dashboard.
+func TestViolationsAreTheConsoles(t *testing.T) {
+	o := tested()
+	want := promql.New(o.Selector, sources.Window(o.Every)).Violations()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Name == "FailbackFellBackNotAllowed" && r.Expr == want }) {
+		t.Errorf("no rule asks %s", want)
+	}
+	if !slices.ContainsFunc(readBoard(t, o).Panels, func(p panel) bool { return len(p.Targets) == 1 && p.Targets[0].Expr == want }) {
+		t.Errorf("no panel shows %s", want)
 	}
 }
 
@@ -214,7 +231,7 @@ func TestAlertsReference(t *testing.T) {
 	}
 	var want, got []string
 	for _, r := range s.Rules {
-		want = append(want, "`"+r.Name+"` | "+r.Severity+" | "+span(r.For)+" | `"+r.Runbook+"`")
+		want = append(want, "`"+r.Name+"` | "+r.Severity+" | "+promql.Span(r.For)+" | `"+r.Runbook+"`")
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| (`Failback\\w+` \\| [^|]*\\| [^|]*\\| `[^`]*`) \\|").FindAllStringSubmatch(string(b), -1) {
 		got = append(got, m[1])

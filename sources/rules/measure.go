@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"failback/sources/promql"
 )
 
 const (
@@ -183,7 +185,7 @@ func Judge(h *History) (*Measured, error) {
 	}
 	if busy < MinPoints {
 		return nil, fmt.Errorf("%w: requests in %d of the points of %s, which is %s; needed are %d, which is %s: give thresholds instead until there is more",
-			ErrTooLittle, busy, span(Step), span(time.Duration(busy)*Step), MinPoints, span(MinPoints*Step))
+			ErrTooLittle, busy, promql.Span(Step), promql.Span(time.Duration(busy)*Step), MinPoints, promql.Span(MinPoints*Step))
 	}
 	m := &Measured{Start: h.Start, End: h.End}
 	covered := float64(len(h.Requests)) / points(h.Start, h.End, Step)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"failback/sources/promql"
 )
 
 // Proposal is a value for a key of the configuration.
@@ -38,7 +40,7 @@ func propose(f facts) []Proposal {
 		is("health.suspect_window", seconds(w), "the p50 of outages, from 30s to 5m: half of them end by themselves before anybody is degraded")
 	}
 	if f.relapses.Count < MinOutages {
-		not("health.recovery_window", fmt.Sprintf("%d relapses within %s, %d are needed", f.relapses.Count, span(relapse), MinOutages))
+		not("health.recovery_window", fmt.Sprintf("%d relapses within %s, %d are needed", f.relapses.Count, promql.Span(relapse), MinOutages))
 	} else {
 		is("health.recovery_window", seconds(f.relapses.P90), "the p90 of the time to a relapse: nine in ten come before 100% counts as recovered")
 	}
@@ -51,9 +53,9 @@ func propose(f facts) []Proposal {
 		if n == 0 {
 			not("breaker.min_samples", "at that usual failure rate no number of attempts tells chance from an outage")
 		} else {
-			why := "the least with which the usual failures open it by chance at most once in " + span(f.past.Round(time.Hour))
+			why := "the least with which the usual failures open it by chance at most once in " + promql.Span(f.past.Round(time.Hour))
 			if in := f.pace * breakerWindow.Seconds(); float64(n) > in {
-				why += fmt.Sprintf("; its usual traffic is %.1f attempts in %s, so breaker.window would have to be longer", in, span(breakerWindow))
+				why += fmt.Sprintf("; its usual traffic is %.1f attempts in %s, so breaker.window would have to be longer", in, promql.Span(breakerWindow))
 			}
 			is("breaker.min_samples", fmt.Sprint(n), why)
 		}
@@ -126,7 +128,7 @@ func tail(n, k int, p float64) float64 {
 func (m *Measured) Note() []string {
 	n := []string{
 		"",
-		fmt.Sprintf("Measured from %s to %s, a point every %s.", stamp(m.Start), stamp(m.End), span(Step)),
+		fmt.Sprintf("Measured from %s to %s, a point every %s.", stamp(m.Start), stamp(m.End), promql.Span(Step)),
 		"Percentiles are by nearest rank: the least measured value that so many do not exceed; of a histogram the bound of its bucket.",
 		"A threshold that was not given is the p99, rounded up to two digits. Fewer than " + fmt.Sprint(MinPoints) + " points give none, nor does a p99 of 0 or of all requests.",
 		"",

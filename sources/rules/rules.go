@@ -2,12 +2,13 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"failback/sources/promql"
 )
 
 // Severities of a rule.
@@ -94,9 +95,6 @@ const (
 	breakerFor = 5 * time.Minute
 	lastingFor = 15 * time.Minute
 
-	// violationRange is how long a violation of policy is shown after it.
-	violationRange = time.Hour
-
 	// jobSilence is three turns of a job that runs each minute. With jobFor, a
 	// scrape and an evaluation a stopped job is seen within five minutes.
 	jobSilence = 3 * time.Minute
@@ -146,42 +144,34 @@ func (s *Set) limited(limit *float64, flag string, r Rule) {
 }
 
 func (s *Set) ratio(q query, o Options) {
-	r := Rule{
-		Name: "FailbackFallbackRatioHigh", Expr: q.ratio(), For: ratioFor, Severity: Critical, Runbook: "fallback-ratio-high",
+	s.limited(o.Thresholds.FallbackRatio, "--threshold R", Rule{
+		Name: "FailbackFallbackRatioHigh", Expr: q.Ratio(), For: ratioFor, Severity: Critical, Runbook: "fallback-ratio-high",
 		Summary:     "{{ $value | humanizePercentage }} of the requests leave their primary",
-		Description: "More requests than the limit are answered by another candidate, or by nobody, for " + span(ratioFor) + ". The fallback works; the primary does not, or the way to it.",
-	}
-	if t := o.Thresholds.FallbackRatio; t != nil {
-		r.Expr += " > " + number(*t) // it is in parentheses already
-		s.add(r)
-		return
-	}
-	s.limited(nil, "--threshold R", r)
+		Description: "More requests than the limit are answered by another candidate, or by nobody, for " + promql.Span(ratioFor) + ". The fallback works; the primary does not, or the way to it.",
+	})
 }
 
 func (s *Set) users(q query, o Options) {
 	s.add(Rule{
 		Name: "FailbackFellBackNotAllowed", For: 0, Severity: Critical, Runbook: "fell-back-not-allowed",
-		// A series that begins above 0 has no increase; it is younger than the range.
-		Expr: fmt.Sprintf("sum by (task_type) ((increase(%[1]s[%[2]s]) > 0) or (%[1]s > 0 unless %[1]s offset %[2]s)) > 0",
-			q.series(violationsTotal), span(violationRange)),
+		Expr:        q.Violations(),
 		Summary:     "Task {{ $labels.task_type }} fell back although it may not",
-		Description: "A candidate answered that policy does not allow for this task, within the last " + span(violationRange) + ". This must never happen. failback query not-allowed lists the requests.",
+		Description: "A candidate answered that policy does not allow for this task, within the last " + promql.Span(promql.ViolationsFor) + ". This must never happen. failback query not-allowed lists the requests.",
 	})
-	s.burns(q, o.Objectives, Availability, verdictsTotal, "Availability", "fail", "provider-5xx")
-	s.burns(q, o.Objectives, FirstOutput, inTimeTotal, "FirstOutput", "have no first output in time", "users-time-out")
+	s.burns(q, o.Objectives, Availability, promql.VerdictsTotal, "Availability", "fail", "provider-5xx")
+	s.burns(q, o.Objectives, FirstOutput, promql.InTimeTotal, "FirstOutput", "have no first output in time", "users-time-out")
 	s.limited(o.Thresholds.Interrupted, "--interrupted R", Rule{
-		Name: "FailbackStreamsInterrupted", Expr: q.part(q.rate("", requestsTotal, `outcome="incomplete"`)), For: ratioFor, Severity: Warning, Runbook: "stream-interruptions",
+		Name: "FailbackStreamsInterrupted", Expr: q.part(q.Rate("", promql.RequestsTotal, `outcome="incomplete"`)), For: ratioFor, Severity: Warning, Runbook: "stream-interruptions",
 		Summary:     "{{ $value | humanizePercentage }} of the answers break off",
 		Description: "Streams end after the client had part of them. No other candidate can continue a stream, so this reaches people.",
 	})
 	s.limited(o.Thresholds.FirstOutput, "--first-output TIME", Rule{
-		Name: "FailbackFirstOutputSlow", Expr: q.quantile(0.95, "model", firstOutput), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
+		Name: "FailbackFirstOutputSlow", Expr: q.quantile(0.95, "model", promql.FirstOutput), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
 		Summary:     "First outputs of {{ $labels.model }} take {{ $value | humanizeDuration }} (p95)",
 		Description: "People wait longer for the first output than the limit, failed attempts on the way included.",
 	})
 	s.limited(o.Thresholds.ClientRetries, "--client-retries R", Rule{
-		Name: "FailbackClientsRetry", Expr: q.part(q.rate("", clientRetries)), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
+		Name: "FailbackClientsRetry", Expr: q.part(q.Rate("", promql.ClientRetries)), For: ratioFor, Severity: Warning, Runbook: "users-time-out",
 		Summary:     "{{ $value | humanizePercentage }} of the requests are retries of clients",
 		Description: "Clients retry by themselves, which multiplies the gateway's attempts. There should be one owner of retries: turn them off in the client's SDK.",
 	})
@@ -219,32 +209,32 @@ func (s *Set) burns(q query, all []Objective, kind, metric, name, bad, runbook s
 // burn is the part of bad requests over a time where it is more than burn times
 // what the objective allows.
 func (q query) burn(metric, kind string, burn float64, over time.Duration, more []string) string {
-	over = max(over, q.window)
+	over = max(over, q.Window())
 	of := func(verdict string) string {
-		return q.over("rate", over, "model", metric, append(slices.Clone(more), verdict)...)
+		return q.Over("rate", over, "model", metric, append(slices.Clone(more), verdict)...)
 	}
 	return "(" + of(`verdict="bad"`) + " / (" + of(`verdict=~"good|bad"`) + " > 0) > on (model) " + number(math.Round(burn*1e6)/1e6) +
-		" * (1 - max by (model) (" + q.series(objectiveRatio, append(slices.Clone(more), "objective="+quote(kind))...) + ")))"
+		" * (1 - max by (model) (" + q.Series(promql.ObjectiveRatio, append(slices.Clone(more), "objective="+quote(kind))...) + ")))"
 }
 
 func (s *Set) traffic(q query) {
 	s.add(Rule{
-		Name: "FailbackNoTraffic", Expr: q.rate("", requestsTotal) + " == 0", For: idleFor, Severity: Warning, Runbook: "gateway-or-store",
+		Name: "FailbackNoTraffic", Expr: q.Rate("", promql.RequestsTotal) + " == 0", For: idleFor, Severity: Warning, Runbook: "gateway-or-store",
 		Summary:     "The gateway is there, and no request reaches it",
-		Description: "The series are scraped and stand still for " + span(idleFor) + ". Where there is no traffic by night this is no fault; else look between clients and gateway.",
+		Description: "The series are scraped and stand still for " + promql.Span(idleFor) + ". Where there is no traffic by night this is no fault; else look between clients and gateway.",
 	})
 	s.add(Rule{
 		Name: "FailbackSeriesAbsent", For: absentFor, Severity: Critical, Runbook: "gateway-or-store",
-		Expr:        "absent(" + q.series(requestsTotal) + ") or absent(" + q.series(fallbacksTotal) + ")",
+		Expr:        "absent(" + q.Series(promql.RequestsTotal) + ") or absent(" + q.Series(promql.FallbacksTotal) + ")",
 		Summary:     "No gateway is measured",
 		Description: "Every series is there from a gateway's start. Without them no gateway runs, Prometheus does not reach it, or the selector selects nothing; all other rules are blind.",
 	})
-	if q.selector == "" {
+	if !q.Selects() {
 		s.Missing = append(s.Missing, Missing{"FailbackGatewayDown", "sources.prometheus.selector: without one it would watch every target of that Prometheus"})
 		return
 	}
 	s.add(Rule{
-		Name: "FailbackGatewayDown", Expr: q.series(targetUp) + " == 0", For: absentFor, Severity: Critical, Runbook: "gateway-or-store",
+		Name: "FailbackGatewayDown", Expr: q.Series(promql.TargetUp) + " == 0", For: absentFor, Severity: Critical, Runbook: "gateway-or-store",
 		Summary:     "The gateway {{ $labels.instance }} cannot be scraped",
 		Description: "It does not run, or Prometheus does not reach its operator listener. Others may still serve.",
 	})
@@ -253,31 +243,31 @@ func (s *Set) traffic(q query) {
 func (s *Set) upstreams(q query) {
 	s.add(Rule{
 		Name: "FailbackBreakerOpen", For: breakerFor, Severity: Warning, Runbook: "provider-5xx",
-		Expr:        "max by (provider, region, capability) (" + q.series(breakerState, `state=~"open|half_open"`) + ") == 1",
+		Expr:        "max by (provider, region, capability) (" + q.Series(promql.BreakerState, `state=~"open|half_open"`) + ") == 1",
 		Summary:     "{{ $labels.provider }} gets no {{ $labels.capability }} requests",
-		Description: "Its breaker opens again at each probe for " + span(breakerFor) + ", on one gateway at least. That long one group of signals may be red before health takes the upstream's traffic away.",
+		Description: "Its breaker opens again at each probe for " + promql.Span(breakerFor) + ", on one gateway at least. That long one group of signals may be red before health takes the upstream's traffic away.",
 	})
 	s.add(Rule{
 		Name: "FailbackUpstreamWaits", For: quickFor, Severity: Warning, Runbook: "manual-failback",
-		Expr:        "max by (provider, region) (" + q.series(upstreamState, `state="degraded"`) + ") == 1",
+		Expr:        "max by (provider, region) (" + q.Series(promql.UpstreamState, `state="degraded"`) + ") == 1",
 		Summary:     "{{ $labels.provider }} is degraded and waits for an operator",
 		Description: "It gets none of its own traffic. Once its probes pass, failback state and failback step give it back, unless failback.advance is auto.",
 	})
 	s.add(Rule{
 		Name: "FailbackCredentialRefused", For: quickFor, Severity: Critical, Runbook: "our-credential",
-		Expr:        q.increase("provider", attemptsTotal, `class="credential"`) + " > 0",
+		Expr:        q.Increase("provider", promql.AttemptsTotal, `class="credential"`) + " > 0",
 		Summary:     "{{ $labels.provider }} refuses our credential",
 		Description: "The key is wrong, expired or revoked. No retry helps, and other keys of the same account may follow.",
 	})
 	s.add(Rule{
 		Name: "FailbackModelGone", For: quickFor, Severity: Critical, Runbook: "retired-model",
-		Expr:        q.increase("provider", attemptsTotal, `class="model_gone"`) + " > 0",
+		Expr:        q.Increase("provider", promql.AttemptsTotal, `class="model_gone"`) + " > 0",
 		Summary:     "{{ $labels.provider }} does not know a configured model any more",
 		Description: "A candidate's model is retired or renamed. The candidate is passed by until the configuration names another.",
 	})
 	s.add(Rule{
 		Name: "FailbackSharedFault", For: quickFor, Severity: Critical, Runbook: "shared-fault",
-		Expr:        q.increase("model", verdictsTotal, `verdict="bad"`, `reason="shared_fault"`) + " > 0",
+		Expr:        q.Grown(q.Window(), "model", promql.VerdictsTotal, `verdict="bad"`, `reason="shared_fault"`),
 		Summary:     "Several upstreams fail for a reason they share; {{ $labels.model }} is not answered",
 		Description: "The way out of this gateway, or a declared dependency, is broken. Switching is pointless.",
 	})
@@ -285,18 +275,18 @@ func (s *Set) upstreams(q query) {
 
 func (s *Set) itself(q query, o Options) {
 	s.add(Rule{
-		Name: "FailbackRetryBudgetEmpty", Expr: q.series(retryBudget) + " < 1", For: ratioFor, Severity: Warning, Runbook: "provider-5xx",
+		Name: "FailbackRetryBudgetEmpty", Expr: q.Series(promql.RetryBudget) + " < 1", For: ratioFor, Severity: Warning, Runbook: "provider-5xx",
 		Summary:     "{{ $labels.instance }} has no attempts left after a first one",
 		Description: "The retry budget is spent faster than requests fill it: most first attempts fail, and their requests end with them.",
 	})
 	s.jobs(q, o)
 	s.add(Rule{
-		Name: "FailbackLogLinesDropped", Expr: q.increase("instance", linesDropped) + " > 0", For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
+		Name: "FailbackLogLinesDropped", Expr: q.Grown(q.Window(), "instance", promql.LinesDropped), For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
 		Summary:     "{{ $labels.instance }} loses lines of the decision log",
 		Description: "The sink does not take them in time. What the log says of this time is less than what happened; the metrics count everything.",
 	})
 	s.add(Rule{
-		Name: "FailbackTraceSpansDropped", Expr: q.increase("instance", spansTotal, `result="dropped"`) + " > 0", For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
+		Name: "FailbackTraceSpansDropped", Expr: q.Grown(q.Window(), "instance", promql.SpansTotal, `result="dropped"`), For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
 		Summary:     "{{ $labels.instance }} loses spans of traces",
 		Description: "The collector does not take them in time. Requests, log and metrics do not miss anything.",
 	})
@@ -313,9 +303,9 @@ func (s *Set) jobs(q query, o Options) {
 	}
 	slices.Sort(slow)
 	silent := func(allowed time.Duration, more ...string) string {
-		x := q.series(jobSuccess, more...)
+		x := q.Series(promql.JobSuccess, more...)
 		// 0 is never, which a gateway that just started says of every job.
-		return "time() - (" + x + " > 0) > " + number(allowed.Seconds()) + " or (" + x + " == 0 and " + x + " offset " + span(allowed) + " == 0)"
+		return "time() - (" + x + " > 0) > " + number(allowed.Seconds()) + " or (" + x + " == 0 and " + x + " offset " + promql.Span(allowed) + " == 0)"
 	}
 	var expr string
 	if len(slow) == 0 {

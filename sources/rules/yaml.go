@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"failback/sources/promql"
 )
 
 // YAML is s as a rule file of Prometheus. note stands above it as a comment, a
@@ -18,7 +20,7 @@ func (s *Set) YAML(note []string, runbookURL string) string {
 	b.WriteString("groups:\n  - name: failback\n    rules:\n")
 	for _, r := range s.Rules {
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n          summary: %s\n          description: %s\n          runbook: %s\n",
-			r.Name, scalar(r.Expr), span(r.For), r.Severity, scalar(r.Summary), scalar(r.Description), r.Runbook)
+			r.Name, scalar(r.Expr), promql.Span(r.For), r.Severity, scalar(r.Summary), scalar(r.Description), r.Runbook)
 		if u := link(runbookURL, r.Runbook); u != "" {
 			fmt.Fprintf(&b, "          runbook_url: %s\n", scalar(u))
 		}
