@@ -147,16 +147,12 @@ func (c *control) SetBreaker(ctx context.Context, who operator.Actor, bucket str
 		}
 		lasts = d
 	}
-	if err := g.breakers.Force(b, cmd.Action, lasts, who.Name); err != nil {
+	if err := g.force(b, cmd.Action, lasts, who.Name); err != nil {
 		return api.Result{}, &api.Error{Code: api.CodeInvalid, Message: err.Error()}
 	}
-	if cmd.Action == breaker.ActionClose {
-		g.book.Clear(b.Upstream)
-		g.setup.Load().upstreams[b.Upstream].Client.ClearModels()
-	}
-	message := fmt.Sprintf("%s: breaker is forced %s for %s", b, cmd.Action, spoken(lasts))
+	message := fmt.Sprintf("%s: breaker is forced %s for %s at %s", b, cmd.Action, spoken(lasts), scope(g.startedWith))
 	if cmd.Action == breaker.ActionAuto {
-		message = fmt.Sprintf("%s: breaker decides by itself again", b)
+		message = fmt.Sprintf("%s: breaker decides by itself again at %s", b, scope(g.startedWith))
 	}
 	var o *override
 	if cmd.Action != breaker.ActionAuto {
@@ -169,14 +165,13 @@ func (c *control) SetBreaker(ctx context.Context, who operator.Actor, bucket str
 func (c *control) Passthrough(ctx context.Context, who operator.Actor, cmd api.Command) (api.Result, error) {
 	g := (*Gateway)(c)
 	if cmd.Action == "off" {
-		was := g.router.Passthrough()
-		g.router.SetPassthrough(nil)
-		if was == nil {
-			return api.Result{Message: "passthrough is off already"}, nil
+		message := "passthrough is off already at " + scope(g.startedWith)
+		if was := g.router.Passthrough(); was != nil {
+			g.router.SetPassthrough(nil)
+			g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: who.Name, Why: cmd.Reason})
+			message = "passthrough is off at " + scope(g.startedWith) + ": share and breakers decide again"
 		}
-		g.event(decision.Event{Kind: decision.KindPassthrough, From: "on", To: "off", By: who.Name, Why: cmd.Reason})
-		message := g.keepOverride(ctx, passthroughKey, nil, "passthrough is off: share and breakers decide again")
-		return api.Result{Message: message}, nil
+		return api.Result{Message: g.keepOverride(ctx, passthroughKey, nil, message)}, nil
 	}
 	known := g.setup.Load().upstreams
 	for _, name := range cmd.Order {
@@ -194,7 +189,7 @@ func (c *control) Passthrough(ctx context.Context, who operator.Actor, cmd api.C
 		Kind: decision.KindPassthrough, From: "off", To: "on", By: who.Name, Why: cmd.Reason,
 		Detail: fmt.Sprintf("order %v for %s", cmd.Order, spoken(lasts)),
 	})
-	message := fmt.Sprintf("passthrough is on until %s, order %v: share and breakers are ignored", p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)
+	message := fmt.Sprintf("passthrough is on at %s until %s, order %v: share and breakers are ignored", scope(g.startedWith), p.Until.UTC().Format(time.TimeOnly+"Z"), cmd.Order)
 	message = g.keepOverride(ctx, passthroughKey, &override{Action: "passthrough", Order: p.Order, Until: p.Until, By: p.By, Why: p.Why}, message)
 	return api.Result{Message: message}, nil
 }

@@ -76,6 +76,7 @@ func (g *Gateway) startStore() {
 		return err
 	})
 	g.run(g.followOverrides)
+	g.run(g.overrides.rewrite)
 	g.run(g.incidents.kept.follow)
 	g.run(g.incidents.kept.keep)
 	g.run(g.keepEvidence)

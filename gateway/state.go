@@ -57,7 +57,7 @@ func (c *control) State(api.You) api.State {
 		state.Demo = g.o.Banner()
 	}
 	if p := g.router.Passthrough(); p != nil {
-		state.Passthrough = &api.Passthrough{Order: p.Order, Until: p.Until, By: p.By, Why: p.Why}
+		state.Passthrough = &api.Passthrough{Order: p.Order, Until: p.Until, By: p.By, Why: p.Why, Unsynced: g.overrides.unsynced(passthroughKey)}
 	}
 	for _, u := range s.cfg.Upstreams {
 		up := v.upstream(u.Name)

@@ -21,7 +21,7 @@ func Notices(s *api.State, now time.Time) []Notice {
 	var ns []Notice
 	add := func(grave bool, word, text string) { ns = append(ns, Notice{word, Visible(text), grave}) }
 	if p := s.Passthrough; p != nil {
-		t := "fixed order " + strings.Join(p.Order, " > ") + "; share and breakers are ignored; ends in " + left(p.Until, now) + "; by " + p.By
+		t := "fixed order " + strings.Join(p.Order, " > ") + passedAt(s) + "; share and breakers are ignored; ends in " + left(p.Until, now) + "; by " + p.By
 		if p.Why != "" {
 			t += `: "` + p.Why + `"`
 		}
@@ -126,6 +126,18 @@ func Notices(s *api.State, now time.Time) []Notice {
 		}
 	}
 	return sorted
+}
+
+// passedAt says at which gateways a passthrough is in force; empty if the
+// gateway does not say how far its commands reach.
+func passedAt(s *api.State) string {
+	switch {
+	case s.Passthrough.Unsynced:
+		return ", UNSYNCED: at this gateway alone until the store answers"
+	case s.Scope != "":
+		return ", " + s.Scope
+	}
+	return ""
 }
 
 // sharedFault says what a fault that switching cannot escape means now.

@@ -16,8 +16,14 @@ func TestEveryFaultOfTheGatewayIsANotice(t *testing.T) {
 		word, says string
 		broken     func(s *api.State)
 	}{
-		{"PASSTHROUGH", "fixed order b > a", func(s *api.State) {
+		{"PASSTHROUGH", "fixed order b > a; share", func(s *api.State) {
 			s.Passthrough = &api.Passthrough{Order: []string{"b", "a"}, By: "ana", Until: now.Add(time.Minute)}
+		}},
+		{"PASSTHROUGH", "fixed order b, all gateways of the store; share", func(s *api.State) {
+			s.Scope, s.Passthrough = "all gateways of the store", &api.Passthrough{Order: []string{"b"}, By: "ana", Until: now.Add(time.Minute)}
+		}},
+		{"PASSTHROUGH", "fixed order b, UNSYNCED: at this gateway alone until the store answers; share", func(s *api.State) {
+			s.Scope, s.Passthrough = "all gateways of the store", &api.Passthrough{Order: []string{"b"}, By: "ana", Until: now.Add(time.Minute), Unsynced: true}
 		}},
 		{"SHARED FAULT", "dns for 2m: a, b", func(s *api.State) {
 			s.SharedFault = &api.SharedFault{Reason: "dns", Upstreams: []string{"a", "b"}, Since: ago(2 * time.Minute)}

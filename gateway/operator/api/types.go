@@ -564,11 +564,13 @@ type Setting struct {
 }
 
 // Passthrough is the break glass: a fixed order that ignores share and breakers.
+// State.Scope says where.
 type Passthrough struct {
-	Order []string  `json:"order"`
-	Until time.Time `json:"until"`
-	By    string    `json:"by"`
-	Why   string    `json:"why,omitempty"`
+	Order    []string  `json:"order"`
+	Until    time.Time `json:"until"`
+	By       string    `json:"by"`
+	Why      string    `json:"why,omitempty"`
+	Unsynced bool      `json:"unsynced,omitempty"` // in force here, not yet written down
 }
 
 // Traffic is what clients get, over the last minute.
