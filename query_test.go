@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,7 +142,7 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 		{[]string{"late-results", "--since", "10s", "--file", decisions}, 0, "", []string{"none in 10s"}},
 		{[]string{"by-reason", "--file", empty}, 0, "", []string{"none in ", ": no request left its primary"}},
 		{[]string{"by-reason", "--file", linesFile}, 0, "REASON              VALUE\nrate_limited           31\nserver_error           29\nfirst_byte_timeout     27\nbreaker_open           21\n", []string{"2 lines not parsed"}},
-		{[]string{"by-reason", "--since", "100m", "--step", "300", "--direction", "forward", "--file", linesFile}, 0, "", []string{"not parsed"}},
+		{[]string{"by-reason", "--since", "100m", "--step", "300", "--file", linesFile}, 0, "", []string{"not parsed"}},
 		{[]string{"not-allowed", "--file", linesFile, "--config", conf}, 0, "", []string{"none in "}},
 		{[]string{"not-allowed", "--file", linesFile, "--config", filepath.Join(dir, "none.yaml")}, 2, "", []string{"what each task may", "none.yaml"}},
 		{[]string{"--logql", `{service_name="failback"} | json | x=y`, "--file", linesFile}, 1, "", []string{"parse error at line 1, col 3", "\n  {service_name=\"failback\"} | json | x=y\n", "^\n"}},
@@ -164,6 +165,12 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 		{[]string{"affected", "--start", "tomorrow"}, 2, "", []string{"--start", "tomorrow"}},
 		{[]string{"affected", "--end", "1795996500000"}, 2, "", []string{"--end", "neither Unix seconds nor nanoseconds"}},
 		{[]string{"affected", "--step", "never"}, 2, "", []string{"--step"}},
+		{[]string{"affected", "--step", "1m"}, 2, "", []string{"--step: affected gives lines", "leave it out, or ask by-reason, by-task, first-output"}},
+		{[]string{"by-reason", "--file", decisions, "--limit", "3"}, 2, "", []string{"--limit: by-reason gives numbers", "leave it out"}},
+		{[]string{"--step", "1m"}, 2, "", []string{"--step: there is no query that it is for", "--logql"}},
+		{[]string{"--file", decisions}, 2, "", []string{"--file: there is no query that it is for"}},
+		{[]string{"--logql", `{service_name="failback"} | json | line_format "{{div 1 0}}"`, "--file", decisions}, 0, "", []string{"failback: 2 lines could not be written by line_format or label_format: TemplateFormatErr; --json shows each"}},
+		{[]string{"--logql", `{service_name="failback"} | json | line_format "{{div 1 0}}" | __error__=""`, "--file", decisions}, 0, "", []string{"none in "}},
 		{[]string{"affected", "--limit", "0"}, 2, "", []string{"--limit"}},
 		{[]string{"affected", "--limit", "100001"}, 2, "", []string{"at most 100000"}},
 		{[]string{"affected", "--direction", "up"}, 2, "", []string{"--direction"}},
@@ -182,9 +189,58 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 			t.Errorf("query %q: exit %d\n%s%s\nwant exit %d\n%s%q", c.args, code, out, errs, c.code, c.out, c.errs)
 		}
 	}
-	out, _, _ := runLine("query", "by-reason", "--since", "100m", "--step", "300", "--direction", "forward", "--file", linesFile)
+	out, _, _ := runLine("query", "by-reason", "--since", "100m", "--step", "300", "--file", linesFile)
 	if !strings.HasPrefix(out, "TIME                      REASON ") || strings.Count(out, "2026-11-30T") < 3 {
 		t.Errorf("over the range:\n%s", out)
+	}
+	// Numbers by step are of that step each: together they are the one number.
+	out, _, _ = runLine("query", "by-reason", "--step", "300", "--file", linesFile)
+	sum := 0
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) == 3 && f[1] == "rate_limited" {
+			n, err := strconv.Atoi(f[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	if sum != 31 {
+		t.Errorf("%d by steps, 31 at once:\n%s", sum, out)
+	}
+}
+
+// Every flag of query means something to every canned query, or is refused by
+// its name before anybody is asked.
+func TestCannedQueriesAndFlags(t *testing.T) {
+	for _, c := range sources.CannedQueries(nil, "") {
+		for _, flag := range ofQueries {
+			refused := flag == "step"
+			if c.Instant {
+				refused = flag == "limit" || flag == "direction"
+			}
+			err := fits(c, func(f string) bool { return f == flag })
+			if (err != nil) != refused || refused && (!strings.Contains(err.Error(), "--"+flag+": "+c.Name+" gives") || !strings.Contains(err.Error(), "leave it out")) {
+				t.Errorf("%s --%s: %v", c.Name, flag, err)
+			}
+		}
+	}
+}
+
+func TestLineErrors(t *testing.T) {
+	row := func(kind string) sources.LogRow { return sources.LogRow{Labels: map[string]string{"__error__": kind}} }
+	rows := []sources.LogRow{{}, row(""), row("LogfmtParserErr"), row("JSONParserErr"), row("\x1b[2J"), row("JSONParserErr")}
+	got := lineErrors(rows)
+	want := []string{
+		"2 lines could not be read as json: JSONParserErr",
+		`1 line could not be worked on: \x1b[2J`,
+		`1 line could not be read as logfmt: LogfmtParserErr; --json shows each with its __error_details__, and | __error__="" in the query leaves them out`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if got := lineErrors(rows[:2]); got != nil {
+		t.Errorf("of none: %q", got)
 	}
 }
 
