@@ -351,6 +351,33 @@ func TestPQL12Engine(t *testing.T) {
 
 // A target that is gone while Prometheus answers on, seen from a host whose clock
 // is three minutes off: the age is the true one, and the difference is known.
+// TestPQL13OneOfTwo: where one of two gateways is scraped no more the numbers are
+// fresh and whole to look at, and are of the other alone.
+func TestPQL13OneOfTwo(t *testing.T) {
+	e := newEngineOf(t, map[string]string{"job": "failback"})
+	now := time.Now()
+	of := func(instance string, n int) string {
+		return fmt.Sprintf(`ai_model_requests_total{instance=%q,model="m",provider="p",route="primary",outcome="completed"} %d
+ai_fallback_triggered_total{instance=%[1]q,model="m",primary="p",task_type="unnamed",reason="server_error"} 0
+`, instance, 100*n)
+	}
+	for n := range 30 {
+		at := now.Add(time.Duration(n-30) * every)
+		body := of("gw-2", n)
+		if n < 12 {
+			body += of("gw-9", n)
+		}
+		e.scrape(t, at, body)
+	}
+	a := e.client.Overview(t.Context(), 1)
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	if got := a.Value.Warnings; a.Value.Ratio.State != api.StateValue || a.Value.Ratio.Value != 0 || len(got) != 1 || got[0] != "gw-9: there were samples within 15m, there are none any more" {
+		t.Errorf("%+v, %q", a.Value.Ratio, got)
+	}
+}
+
 func TestPQL13DeadTarget(t *testing.T) {
 	e := newEngine(t)
 	now := time.Now()

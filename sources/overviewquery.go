@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,18 +37,22 @@ func (p *prom) Overview(ctx context.Context, gen uint64) Answer[Overview] {
 	if err != nil {
 		return Answer[Overview]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: clock.Received}, Err: err}
 	}
-	v, err := p.overview(ctx, clock.At)
+	v, whole, err := p.overview(ctx, clock.At)
 	if err != nil {
 		return Answer[Overview]{Gen: gen, Clock: Clock{Sent: clock.Sent, Received: time.Now()}, Err: err}
 	}
 	if w := clock.cached(date); w != "" {
 		v.warn(w)
 	}
-	p.past.see(v.Ratio, clock.At)
+	if whole {
+		p.past.see(v.Ratio, clock.At)
+	}
 	return Answer[Overview]{Gen: gen, Clock: clock, Value: v}
 }
 
-func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
+// overview asks for an Overview of a moment. It is whole if nothing was said to be
+// missing from what its ratio is made of.
+func (p *prom) overview(ctx context.Context, at time.Time) (v *Overview, whole bool, err error) {
 	q := p.queries
 	const failed, output, models, upstreams = "failed an hour ago", "first output an hour ago", "fallback by model", "fallback by upstream"
 	var (
@@ -58,6 +63,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		fallbackSeries = &question{about: "series of fallbacks", must: true, promql: "count(" + q.Series(promql.FallbacksTotal) + ")"}
 		sampled        = &question{about: "newest sample", must: true, promql: "max(timestamp(" + q.Series(promql.RequestsTotal) + "))"}
 		old            = &question{about: "age of the series", promql: "count(" + q.Series(promql.RequestsTotal) + " and " + q.Series(promql.RequestsTotal) + " offset " + windowText(p.Window()) + ")"}
+		unscraped      = &question{about: "gateways", promql: "group by (instance) (last_over_time(" + q.Series(promql.RequestsTotal) + "[" + windowText(unscrapedFor) + "])) unless group by (instance) (" + q.Series(promql.RequestsTotal) + ")"}
 		modelRequests  = &question{about: models, promql: q.Rate("model", promql.RequestsTotal)}
 		modelFallbacks = &question{about: models, promql: q.Rate("model", promql.FallbacksTotal)}
 		own            = &question{about: upstreams, promql: q.Rate("provider", promql.OwnTotal)}
@@ -71,16 +77,17 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 		violations = &question{about: "violations of policy", promql: q.Violations()}
 		gone       = &question{about: "models that are gone", promql: q.Grown(p.Window(), "provider", promql.AttemptsTotal, `class="model_gone"`)}
 	)
-	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, old,
+	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, old, unscraped,
 		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95, alerts, violations, gone}
 	p.ask(ctx, at, all)
-	v := &Overview{}
+	v = &Overview{}
 	for _, a := range all {
 		if a.err != nil && a.must {
-			return nil, ofQuestion(a.about, a.err)
+			return nil, false, ofQuestion(a.about, a.err)
 		}
 		v.hear(a.said)
 	}
+	whole = len(ratio.said.warnings)+len(requests.said.warnings)+len(fallbacks.said.warnings) == 0
 
 	f := ratioFacts{Window: p.Window()}
 	var counts [2]*float64
@@ -91,7 +98,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	}{{&f.Ratio, ratio}, {&f.Requests, requests}, {&f.Fallbacks, fallbacks}, {&counts[0], requestSeries}, {&counts[1], fallbackSeries}, {&newest, sampled}} {
 		var err error
 		if *n.to, err = p.one(n.from.vector); err != nil {
-			return nil, ofQuestion(n.from.about, err)
+			return nil, false, ofQuestion(n.from.about, err)
 		}
 	}
 	for i, to := range []*float64{&f.RequestSeries, &f.FallbackSeries} {
@@ -102,7 +109,7 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	if newest == nil {
 		var err error
 		if newest, err = p.lastSampled(ctx, at, v); err != nil {
-			return nil, ofQuestion(sampled.about, err)
+			return nil, false, ofQuestion(sampled.about, err)
 		}
 	}
 	if newest != nil && number(*newest) {
@@ -129,7 +136,23 @@ func (p *prom) overview(ctx context.Context, at time.Time) (*Overview, error) {
 	v.Violations = p.above(v, violations, "task_type")
 	v.Gone = p.above(v, gone, "provider")
 	v.young(f, p, old)
-	return v, nil
+	if lost, ok := p.byLabel(v, unscraped, "instance"); ok && len(lost) > 0 && f.RequestSeries > 0 {
+		v.warn(unscrapedText(slices.Sorted(maps.Keys(lost))))
+	}
+	return v, whole, nil
+}
+
+// unscrapedFor is how long a gateway is missed of which there are no samples any
+// more: what it does is in no number, and the others' look whole.
+const unscrapedFor = 15 * time.Minute
+
+func unscrapedText(instances []string) string {
+	const named = 3
+	text := strings.Join(instances[:min(named, len(instances))], ", ")
+	if more := len(instances) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ": there were samples within " + windowText(unscrapedFor) + ", there are none any more"
 }
 
 // above are the names whose number is above 0, sorted.

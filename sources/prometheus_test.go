@@ -247,6 +247,16 @@ func TestOverviewPartial(t *testing.T) {
 	if d := cmp.Diff(want, v.Warnings); d != "" {
 		t.Error(d)
 	}
+	seen := func(m Metrics) []Point {
+		return m.(*prom).past.saw(a.Clock.At.Add(-time.Hour), a.Clock.At.Add(time.Hour))
+	}
+	if got := seen(m); len(got) != 0 {
+		t.Errorf("a ratio of a part is kept for the history: %+v", got)
+	}
+	m, _ = clients(t, serve(t, healthyProm().ServeHTTP))
+	if m.Overview(t.Context(), 1); len(seen(m)) != 1 {
+		t.Errorf("of a whole one is kept: %+v", seen(m))
+	}
 }
 
 // What the ratio is made of must be answered as asked.

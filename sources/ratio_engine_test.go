@@ -35,7 +35,13 @@ type engine struct {
 
 func newEngine(t *testing.T) engine {
 	t.Helper()
-	store, err := metrics.Open(metrics.Options{Dir: t.TempDir(), Labels: map[string]string{"job": "failback", "instance": "gw-1"}})
+	return newEngineOf(t, map[string]string{"job": "failback", "instance": "gw-1"})
+}
+
+// newEngineOf is an engine all of whose series have these labels.
+func newEngineOf(t *testing.T, labels map[string]string) engine {
+	t.Helper()
+	store, err := metrics.Open(metrics.Options{Dir: t.TempDir(), Labels: labels})
 	if err != nil {
 		t.Fatal(err)
 	}
