@@ -22,13 +22,10 @@ const walCompression = compression.Snappy
 // which cannot be renamed.
 const damagedPrefix = "damaged-"
 
-// ahead is how far in the future the newest sample may be. Beyond it, a clock
-// that was wrong would keep out every sample until that time comes.
-const ahead = 10 * time.Minute
-
 // openOrSetAside opens the TSDB of o. What cannot be opened is set aside: the
-// blocks that are damaged if it is only them, else everything.
-func openOrSetAside(o Options, log *journal) (*tsdb.DB, error) {
+// blocks that are damaged if it is only them, else everything. So is what is
+// from the future of now.
+func openOrSetAside(o Options, now time.Time, log *journal) (*tsdb.DB, error) {
 	if err := os.MkdirAll(o.Dir, 0o750); err != nil {
 		return nil, err
 	}
@@ -51,11 +48,8 @@ func openOrSetAside(o Options, log *journal) (*tsdb.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if newest := time.UnixMilli(db.Head().MaxTime()); db.Head().NumSeries() > 0 && time.Until(newest) > ahead {
-		if err := db.Close(); err != nil {
-			return nil, err
-		}
-		return reopenEmpty(o, "its newest sample is from the future, "+newest.UTC().Format(time.RFC3339), log)
+	if newest, some := newestSample(db); some && newest.Sub(now) > ahead {
+		return reopenWithoutFuture(o, db, newest, now, log)
 	}
 	// A block whose description cannot be read is no error to the TSDB, but
 	// would be complained about for ever.

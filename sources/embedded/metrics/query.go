@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
 )
 
@@ -19,7 +20,8 @@ func (s *Store) query(ctx context.Context, r *http.Request) (answer, *apiError) 
 	if err != nil {
 		return answer{}, badParameter("limit", err)
 	}
-	at, err := timeParameter(r, "time", time.Now())
+	now := time.Now()
+	at, err := timeParameter(r, "time", now)
 	if err != nil {
 		return answer{}, badParameter("time", err)
 	}
@@ -34,11 +36,12 @@ func (s *Store) query(ctx context.Context, r *http.Request) (answer, *apiError) 
 	if bad := s.allow(expr, at, at, 0); bad != nil {
 		return answer{}, bad
 	}
-	q, err := s.engine.NewInstantQuery(ctx, s.db, opts, expr, at)
+	from, notes := s.trusted(now, at)
+	q, err := s.engine.NewInstantQuery(ctx, from, opts, expr, at)
 	if err != nil {
 		return answer{}, buildError(err)
 	}
-	return execute(ctx, r, q, limit)
+	return execute(ctx, r, q, notes, limit)
 }
 
 // queryRange answers a range query.
@@ -79,11 +82,12 @@ func (s *Store) queryRange(ctx context.Context, r *http.Request) (answer, *apiEr
 	if bad := s.allow(expr, start, end, step); bad != nil {
 		return answer{}, bad
 	}
-	q, err := s.engine.NewRangeQuery(ctx, s.db, opts, expr, start, end, step)
+	from, notes := s.trusted(time.Now(), end)
+	q, err := s.engine.NewRangeQuery(ctx, from, opts, expr, start, end, step)
 	if err != nil {
 		return answer{}, buildError(err)
 	}
-	return execute(ctx, r, q, limit)
+	return execute(ctx, r, q, notes, limit)
 }
 
 func (s *Store) tooLong(name, expr string) *apiError {
@@ -116,13 +120,15 @@ func buildError(err error) *apiError {
 	return badParameter("query", err)
 }
 
-// execute runs q; its result is valid until answer.done.
-func execute(ctx context.Context, r *http.Request, q promql.Query, limit int) (answer, *apiError) {
+// execute runs q; its result is valid until answer.done. notes are of what it
+// asks.
+func execute(ctx context.Context, r *http.Request, q promql.Query, notes annotations.Annotations, limit int) (answer, *apiError) {
 	res := q.Exec(ctx)
 	if res.Err != nil {
 		return answer{done: q.Close}, errorOf(res.Err)
 	}
-	value, notes := res.Value, res.Warnings
+	value := res.Value
+	notes.Merge(res.Warnings)
 	if cut, ok := truncated(value, limit); ok {
 		value, notes = cut, notes.Add(errTruncated)
 	}

@@ -22,7 +22,7 @@ type scraper struct {
 	mu     sync.Mutex
 	cache  *cache
 	report [len(reportNames)]series
-	// last is the time of the last scrape in milliseconds, 0 before the first.
+	// last is the newest time of a scrape in milliseconds, 0 before the first.
 	last int64
 	// torn is set when a scrape could not be written.
 	torn bool
@@ -124,11 +124,28 @@ func (s *Store) store(at time.Time, mfs []*dto.MetricFamily, up float64, took ti
 	defer c.mu.Unlock()
 	c.describe(mfs)
 	if c.torn {
-		if err := s.reopen(); err != nil {
+		if err := s.reopen(at); err != nil {
 			return fmt.Errorf("not stored: %w", err)
 		}
 		c.torn = false
 	}
+	err := s.write(at, mfs, up, took)
+	if errors.Is(err, errAhead) {
+		c.torn = true
+		if err := s.reopen(at); err != nil {
+			return fmt.Errorf("not stored: %w", err)
+		}
+		c.torn, c.last = false, 0
+		err = s.write(at, mfs, up, took)
+	}
+	return err
+}
+
+// write stores one scrape. The error is errAhead, and nothing is stored, where
+// the newest sample is too far ahead for samples of the time at. The scraper's
+// mutex must be held.
+func (s *Store) write(at time.Time, mfs []*dto.MetricFamily, up float64, took time.Duration) error {
+	c := &s.scraper
 	done, err := s.use()
 	if err != nil {
 		return err
@@ -148,6 +165,9 @@ func (s *Store) store(at time.Time, mfs []*dto.MetricFamily, up float64, took ti
 	for i, v := range [...]float64{up, took.Seconds(), float64(scraped), float64(scraped - refused), float64(c.cache.created)} {
 		w.put(&c.report[i], v)
 	}
+	if w.refused > 0 && s.aheadOf(at) > ahead {
+		return errors.Join(errAhead, w.app.Rollback())
+	}
 	if first {
 		c.endOrphans(w)
 	}
@@ -155,11 +175,16 @@ func (s *Store) store(at time.Time, mfs []*dto.MetricFamily, up float64, took ti
 		c.torn = true
 		return fmt.Errorf("not stored: %w", err)
 	}
-	c.last = w.t
-	if w.refused > 0 {
-		return fmt.Errorf("%d of %d samples refused: %w (the clock may have gone back)", w.refused, w.samples, w.refusal)
+	c.last = max(c.last, w.t)
+	switch far := s.aheadOf(at); {
+	case w.refused == 0:
+		s.backTo.Store(0)
+		return nil
+	case far > 0:
+		s.backTo.CompareAndSwap(0, w.t)
+		return fmt.Errorf("%d of %d samples refused: the clock went back, the newest is %s ahead", w.refused, w.samples, far.Round(time.Second))
 	}
-	return nil
+	return fmt.Errorf("%d of %d samples refused: %w", w.refused, w.samples, w.refusal)
 }
 
 // endOrphans ends the series of an earlier process that this one has not.

@@ -155,20 +155,6 @@ func TestNoMetricLooksLikeAnEnd(t *testing.T) {
 	}
 }
 
-func TestClockThatGoesBack(t *testing.T) {
-	s, _ := opened(t, t.TempDir())
-	at := someTime()
-	if err := s.Append(at, exampleFamilies(1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Append(at.Add(-time.Minute), exampleFamilies(2)); err == nil || !strings.Contains(err.Error(), "7 of 7 samples refused") {
-		t.Errorf("a scrape of a minute before: %v", err)
-	}
-	if err := s.Append(at.Add(time.Minute), exampleFamilies(3)); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAlign(t *testing.T) {
 	start := time.Date(2026, 3, 1, 4, 0, 0, 7e6, time.UTC)
 	for after, want := range map[time.Duration]time.Duration{

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,6 +80,10 @@ type Store struct {
 	gate   *gate.Gate
 	mux    http.Handler
 
+	// backTo is the time to which the clock went back while samples are ahead of
+	// it, in milliseconds, else 0.
+	backTo atomic.Int64
+
 	// ctx ends when Close begins.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -94,7 +99,7 @@ type Store struct {
 
 var (
 	errClosed  = errors.New("the metrics store is closed")
-	errNotOpen = errors.New("the metrics store could not be opened again after a failed write")
+	errNotOpen = errors.New("the metrics store could not be opened again")
 )
 
 // Open opens the store in o.Dir, with what an earlier process left there, also
@@ -122,11 +127,15 @@ func open(o Options, l limits) (*Store, error) {
 		EnableNegativeOffset:     true,
 		Parser:                   s.parser,
 	})
-	db, err := openOrSetAside(o, s.log)
+	now := time.Now()
+	db, err := openOrSetAside(o, now, s.log)
 	if err != nil {
 		return nil, fmt.Errorf("metrics store in %s: %w", o.Dir, err)
 	}
 	s.db = db
+	if s.aheadOf(now) > 0 {
+		s.backTo.Store(now.UnixMilli())
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.scraper.init(o.Labels)
 	s.scraper.orphans = recentSeries(s.ctx, db)
@@ -177,9 +186,10 @@ func (s *Store) use() (done func(), err error) {
 
 // reopen closes and opens the database. After a write that failed, on a full
 // disk for example, the write-ahead log has half a record at its end, and
-// what came behind it would be lost with the next start. The scraper's mutex
-// must be held.
-func (s *Store) reopen() error {
+// what came behind it would be lost with the next start; and what is ahead of a
+// clock that went back to now keeps out what comes. The scraper's mutex must be
+// held.
+func (s *Store) reopen(now time.Time) error {
 	if err := roomIn(s.o.Dir); err != nil {
 		return err
 	}
@@ -190,15 +200,16 @@ func (s *Store) reopen() error {
 	}
 	if s.db != nil {
 		if err := s.db.Close(); err != nil {
-			s.log.say("close", "metrics store: closing after a failed write: "+err.Error())
+			s.log.say("close", "metrics store: closing to open it again: "+err.Error())
 		}
 		s.db = nil
 	}
-	db, err := openOrSetAside(s.o, s.log)
+	db, err := openOrSetAside(s.o, now, s.log)
 	if err != nil {
-		return fmt.Errorf("opening again after a failed write: %w", err)
+		return fmt.Errorf("opening again: %w", err)
 	}
 	s.db = db
+	s.backTo.Store(0)
 	s.scraper.forgetRefs()
 	return nil
 }

@@ -268,27 +268,6 @@ func TestDamagedDirectory(t *testing.T) {
 	}
 }
 
-// A clock that was wrong must not keep samples out until its time comes.
-func TestSamplesFromTheFuture(t *testing.T) {
-	dir := t.TempDir()
-	s, _ := opened(t, dir)
-	if err := s.Append(time.Now().Add(48*time.Hour), exampleFamilies(1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Append(time.Now(), exampleFamilies(2)); err == nil {
-		t.Error("samples of two days before the last ones are taken: this test proves nothing")
-	}
-	closeStore(t, s)
-
-	s, n := opened(t, dir)
-	if err := s.Append(time.Now(), exampleFamilies(2)); err != nil {
-		t.Errorf("%v; %s", err, n)
-	}
-	if !strings.Contains(n.String(), "future") || len(setAsides(t, dir)) != 1 {
-		t.Errorf("set aside: %v; %s", setAsides(t, dir), n)
-	}
-}
-
 // Two processes do not write one directory, and the second does not take the
 // first's files for damage.
 func TestDirectoryInUse(t *testing.T) {
