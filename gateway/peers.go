@@ -22,8 +22,9 @@ const (
 	peerEvery = 10 * time.Second
 	// peerSilent is after how many periods without a word one does not answer.
 	peerSilent = 3
-	// peerKept is how long one that went without a word is remembered.
-	peerKept = 10 * time.Minute
+	// peerKept is how long one that went without a word is remembered: until
+	// then it counts, and is said to be silent.
+	peerKept = 24 * time.Hour
 	// peerAway bounds taking leave of the others.
 	peerAway = 2 * time.Second
 )
@@ -178,8 +179,24 @@ func (p *peers) answers(k *peer, now time.Time) bool {
 	return k.missed < peerSilent || now.Sub(k.seen) < peerSilent*p.every
 }
 
+// replaced reports whether a gateway that answers has k's name: k started anew
+// elsewhere. It requires mu.
+func (p *peers) replaced(k *peer, now time.Time) bool {
+	if k.record.Instance == p.self.Instance {
+		return true
+	}
+	for _, other := range p.known {
+		if other.record.Instance == k.record.Instance && p.answers(other, now) {
+			return true
+		}
+	}
+	return false
+}
+
 // list returns the gateways of the store, this one among them, and the consoles
-// of the others that answer. Of nil there are none.
+// of the others that answer. One that is silent is among them until it has been
+// for peerKept, unless it took leave or started anew elsewhere. Of nil there are
+// none.
 func (p *peers) list(now time.Time) (gateways []api.Peer, sessions []api.Session) {
 	if p == nil {
 		return nil, nil
@@ -191,6 +208,9 @@ func (p *peers) list(now time.Time) (gateways []api.Peer, sessions []api.Session
 	})
 	for _, k := range p.known {
 		answers := p.answers(k, now)
+		if !answers && p.replaced(k, now) {
+			continue
+		}
 		gateways = append(gateways, api.Peer{
 			Instance: k.record.Instance, Version: k.record.Version, Since: k.record.Since, LastSeen: k.seen, Answers: answers,
 		})

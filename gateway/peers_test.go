@@ -137,6 +137,68 @@ func TestGatewaysFoundInTheStore(t *testing.T) {
 	}
 }
 
+// One that went without a word counts as silent for a day; one of its name that
+// answers, here or elsewhere, is the same one.
+func TestASilentGatewayIsNotForgotten(t *testing.T) {
+	now := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	p := listener()
+	p.heard(says("a/0", "of-a", now, now), false, now)
+	p.heard(says("b/1", "of-b", now, now), false, now)
+	p.heard(says("c/1", "of-c", now, now), false, now)
+	for range 3 {
+		p.heard(says("a/0", "of-a", now, now), false, now)
+	}
+	later := now.Add(23 * time.Hour)
+	p.heard(says("b/1", "of-b", later, later), false, later)
+	if got := told(p, later); got != "b+ c-" {
+		t.Errorf("after 23 hours of silence: %q", got)
+	}
+	if all, _ := p.list(later); !all[2].LastSeen.Equal(now) {
+		t.Errorf("it was last heard at %v", all[2].LastSeen)
+	}
+	p.heard(says("c/2", "of another host", later, later), false, later)
+	if got := told(p, later); got != "b+ c+" {
+		t.Errorf("it started anew elsewhere: %q", got)
+	}
+	p.heard(store.Change[peerRecord]{Entry: store.Entry[peerRecord]{Key: "c/2"}, Deleted: true}, false, later)
+	if got := told(p, later); got != "b+ c-" {
+		t.Errorf("that one took leave, the other never did: %q", got)
+	}
+
+	// How long the store keeps its record.
+	server := onNATS(t, t.TempDir(), 0)
+	s, err := store.Open(t.Context(), store.Options{URL: server.ClientURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := newPeers(s, peerEvery, peerRecord{Instance: "a"}, "host", "/data"); err != nil {
+		t.Fatal(err)
+	}
+	streams, err := server.JszAccount(&natsserver.JSzOptions{Account: "$G", Config: true, Streams: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, d := range streams.Streams {
+		if strings.HasSuffix(d.Name, "_gateways") {
+			found = true
+			if d.Config.MaxAge < 24*time.Hour {
+				t.Errorf("the store forgets a silent gateway after %v", d.Config.MaxAge)
+			}
+		}
+	}
+	if !found {
+		t.Error("the store keeps no gateways")
+	}
+}
+
 // onNATS is a NATS server with JetStream on loopback; port 0: any.
 func onNATS(t *testing.T, dir string, port int) *natsserver.Server {
 	t.Helper()
