@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -164,8 +165,10 @@ func (s *Store) serve(f func(context.Context, *http.Request) (answer, *apiError)
 			s.fail(w, &apiError{kind: unavailable, err: useErr})
 			return
 		}
-		defer done()
-		a, err := f(ctx, r)
+		a, err := func() (answer, *apiError) {
+			defer done() // what was found is a copy: the store need not wait for who reads it
+			return f(ctx, r)
+		}()
 		if a.done != nil {
 			defer a.done()
 		}
@@ -229,7 +232,7 @@ func (s *Store) fail(w http.ResponseWriter, e *apiError) {
 func (s *Store) succeed(w http.ResponseWriter, r *http.Request, a answer) {
 	w.Header().Set("Content-Type", "application/json")
 	rc := http.NewResponseController(w)
-	e := &encoder{w: &patientWriter{w: w, rc: rc, closing: s.ctx, limit: s.limits.write}}
+	e := &encoder{w: &patientWriter{w: w, rc: rc, closing: s.ctx, limit: s.limits.write, end: time.Now().Add(s.limits.answer)}}
 	e.raw(`{"status":"success","data":`)
 	a.data(e)
 	warnings, infos := a.notes.AsStrings(r.Form.Get("query"), 10, 10)
@@ -242,17 +245,21 @@ func (s *Store) succeed(w http.ResponseWriter, r *http.Request, a answer) {
 	_ = rc.SetWriteDeadline(time.Time{}) // the connection may serve others next
 }
 
-// patientWriter waits so long for the client to take each part, and not so
-// long once the store closes.
+// patientWriter waits so long for the client to take each part, not so long
+// once the store closes, and for nothing after end: who reads holds a place.
 type patientWriter struct {
 	w       io.Writer
 	rc      *http.ResponseController
 	closing context.Context
 	limit   time.Duration
+	end     time.Time
 }
 
 func (p *patientWriter) Write(b []byte) (int, error) {
-	limit := p.limit
+	limit := min(p.limit, time.Until(p.end))
+	if limit <= 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
 	if p.closing.Err() != nil {
 		limit = min(limit, time.Second)
 	}

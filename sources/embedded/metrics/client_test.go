@@ -2,12 +2,15 @@ package metrics
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,4 +189,52 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	if err := <-served; err != http.ErrServerClosed {
 		t.Error(err)
 	}
+}
+
+// Nor does one that reads slowly, and the store does not wait for it.
+func TestClientThatReadsSlowly(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := defaultLimits
+		l.running, l.waiting = 1, 0
+		s, _ := openedWith(t, dir, l)
+		p := newPipes()
+		server := &http.Server{Handler: s.Handler(), ErrorLog: log.New(io.Discard, "", 0)}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(p) }()
+		conn, err := p.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("GET " + base + "query_range?query=1/3&start=0&end=10999&step=1 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for {
+			<-time.After(l.write - time.Second)
+			synctest.Wait()
+			if !s.life.TryLock() {
+				t.Fatal("the store cannot be opened again while somebody reads an answer")
+			}
+			s.life.Unlock()
+			if _, err := io.CopyN(io.Discard, conn, part); err != nil {
+				break
+			}
+		}
+		if took := time.Since(began); took > l.answer+l.write {
+			t.Errorf("it was served for %s", took)
+		}
+		synctest.Wait()
+		if a := get(t, s, "query", "query", "1"); a.code != http.StatusOK {
+			t.Errorf("the place is not free: %d %s", a.code, a.body)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != http.ErrServerClosed {
+			t.Error(err)
+		}
+		closeStore(t, s)
+	})
 }

@@ -15,6 +15,7 @@ type limits struct {
 	query  int
 	points int64         // steps of a range query, as with Prometheus
 	write  time.Duration // for the client to take a part of the answer
+	answer time.Duration // for the client to take all of it
 }
 
 var defaultLimits = limits{
@@ -26,4 +27,5 @@ var defaultLimits = limits{
 	query:   16 << 10,
 	points:  11_000,
 	write:   10 * time.Second,
+	answer:  30 * time.Second,
 }

@@ -228,8 +228,8 @@ func roomIn(dir string) error {
 }
 
 // Close ends running queries, marks every series as ended, so that after a
-// start nothing old is taken for new, and closes the store. It waits for
-// answers that are being written, some seconds at most. Closing again does
+// start nothing old is taken for new, and closes the store. Answers that are
+// being written then get a second more for each part. Closing again does
 // nothing.
 func (s *Store) Close() error {
 	s.stop()
