@@ -71,6 +71,7 @@ func TestAnswersThatGrow(t *testing.T) {
 		"star":      `{app="x"} | line_format "{{printf \"%*d\" 900000 1}}"`,
 		"js":        `{app="x"} | line_format "` + "{{" + strings.Repeat("js (", 40) + "__line__" + strings.Repeat(")", 40) + `}}"`,
 		"b64":       `{app="x"} | line_format "{{` + strings.Repeat("b64enc (", 40) + "__line__" + strings.Repeat(")", 40) + `}}"`,
+		"cutting":   `{app="x"} | line_format "{{Trim (repeat 250000 \"\u00e9\") (print (repeat 250000 \"\u00ea\") \"\u00e9\")}}"`,
 		"replacing": `{app="x"} | line_format "{{regexReplaceAll \"x\" __line__ \"` + strings.Repeat("y", 9000) + `\"}}"`,
 	} {
 		t.Run(name, func(t *testing.T) {

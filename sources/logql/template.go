@@ -266,11 +266,16 @@ func (b *boundTemplate) execute(ts int64, line []byte) ([]byte, error) {
 	return b.executeWith(ts, line, data)
 }
 
-// lineFuncs are the template functions that depend on the line.
+// lineFuncs are the template functions that depend on the line, and those that
+// may take so long that the query can end in them.
 func lineFuncs(b *boundTemplate) template.FuncMap {
 	return template.FuncMap{
 		"__line__":      func() string { return string(b.line) },
 		"__timestamp__": func() time.Time { return time.Unix(0, b.ts).UTC() },
+
+		"count":                  func(re, s string) (int, error) { return b.p.m.count(re, s) },
+		"regexReplaceAll":        func(re, s, repl string) (string, error) { return b.p.m.replace(re, s, repl) },
+		"regexReplaceAllLiteral": func(re, s, repl string) (string, error) { return b.p.m.replaceLiteral(re, s, repl) },
 	}
 }
 

@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"text/template"
 	"time"
 	"unicode"
-
-	"failback/sources/pattern"
 )
 
 // unsupportedFuncs are functions Loki's templates have and ours do not.
@@ -30,14 +27,14 @@ var templateFuncs = template.FuncMap{
 
 	"Replace":    func(s, old, new string, n int) (string, error) { return replaced(s, old, new, n) },
 	"replace":    func(old, new, s string) (string, error) { return replaced(s, old, new, -1) },
-	"Trim":       strings.Trim,
-	"TrimLeft":   strings.TrimLeft,
-	"TrimRight":  strings.TrimRight,
+	"Trim":       trimmed(strings.Trim),
+	"TrimLeft":   trimmed(strings.TrimLeft),
+	"TrimRight":  trimmed(strings.TrimRight),
 	"TrimPrefix": strings.TrimPrefix,
 	"TrimSuffix": strings.TrimSuffix,
 	"TrimSpace":  strings.TrimSpace,
 	"trim":       strings.TrimSpace,
-	"trimAll":    func(cut, s string) string { return strings.Trim(s, cut) },
+	"trimAll":    func(cut, s string) (string, error) { return trimmed(strings.Trim)(s, cut) },
 	"trimPrefix": func(p, s string) string { return strings.TrimPrefix(s, p) },
 	"trimSuffix": func(p, s string) string { return strings.TrimSuffix(s, p) },
 
@@ -54,33 +51,6 @@ var templateFuncs = template.FuncMap{
 	"alignRight": alignRight,
 	"default":    byDefault,
 
-	"regexReplaceAll": func(re, s, repl string) (string, error) {
-		r, err := compiled(re)
-		if err == nil {
-			err = replaceable(r, s, len(repl), strings.Count(repl, "$"))
-		}
-		if err != nil {
-			return "", err
-		}
-		return within(r.ReplaceAllString(s, repl))
-	},
-	"regexReplaceAllLiteral": func(re, s, repl string) (string, error) {
-		r, err := compiled(re)
-		if err == nil {
-			err = replaceable(r, s, len(repl), 0)
-		}
-		if err != nil {
-			return "", err
-		}
-		return within(r.ReplaceAllLiteralString(s, repl))
-	},
-	"count": func(re, s string) (int, error) {
-		r, err := compiled(re)
-		if err != nil {
-			return 0, err
-		}
-		return len(r.FindAllStringIndex(s, -1)), nil
-	},
 	"urlencode": func(s string) (string, error) { return within(url.QueryEscape(s)) },
 	"urldecode": url.QueryUnescape,
 	"b64enc":    func(s string) (string, error) { return within(base64.StdEncoding.EncodeToString([]byte(s))) },
@@ -136,36 +106,12 @@ func init() {
 	}
 }
 
-// compiled compiles an expression that a template makes, within bounds.
-func compiled(re string) (*regexp.Regexp, error) {
-	if _, err := pattern.Size(re); err != nil {
-		return nil, err
-	}
-	return regexp.Compile(re)
-}
-
 // within is s if it is not too long.
 func within(s string) (string, error) {
 	if len(s) > maxTemplateOut {
 		return "", errTooLong
 	}
 	return s, nil
-}
-
-// replaceable says whether what r finds in s may each be replaced by repl bytes
-// and refs parts of s.
-func replaceable(r *regexp.Regexp, s string, repl, refs int) error {
-	const most = 4 * maxTemplateOut
-	if refs*len(s) > most {
-		return errTooLong
-	}
-	if repl == 0 || (len(s)+1)*repl <= most {
-		return nil
-	}
-	if n := most / repl; len(r.FindAllStringIndex(s, n+1)) > n {
-		return errTooLong
-	}
-	return nil
 }
 
 // printed is what f makes of v, none of which is longer than a template may
@@ -235,6 +181,18 @@ func replaced(s, old, new string, n int) (string, error) {
 		return "", errTooLong
 	}
 	return strings.Replace(s, old, new, n), nil
+}
+
+// trimmed is f for sets of letters that are not too long: it looks through the
+// set for each letter that it cuts.
+func trimmed(f func(s, cut string) string) func(s, cut string) (string, error) {
+	const most = 1 << 10
+	return func(s, cut string) (string, error) {
+		if len(cut) > most {
+			return "", fmt.Errorf("more than %d bytes of letters to cut", most)
+		}
+		return f(s, cut), nil
+	}
 }
 
 func title(s string) string {
