@@ -93,6 +93,8 @@ type request struct {
 	form url.Values
 	name string // in the path
 	now  time.Time
+
+	warnings []string // of what it was answered
 }
 
 // handle answers with what answer returns.
@@ -111,7 +113,8 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 			return
 		}
 		defer leave()
-		data, err := answer(ctx, &request{form: r.Form, name: r.PathValue("name"), now: time.Now()})
+		req := &request{form: r.Form, name: r.PathValue("name"), now: time.Now()}
+		data, err := answer(ctx, req)
 		var body []byte
 		if err == nil {
 			body, err = a.encode(ctx, data)
@@ -122,7 +125,7 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 		}
 		unhurried(w)
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		parts := [][]byte{[]byte(`{"status":"success","data":`), body, []byte("}\n")} // it may be large: no copy
+		parts := [][]byte{[]byte(`{"status":"success","data":`), body, closing(req.warnings)} // it may be large: no copy
 		if _, ok := data.(indexStats); ok {
 			parts = [][]byte{body, []byte("\n")} // Loki answers with them bare
 		}
@@ -132,6 +135,15 @@ func (a *lokiAPI) handle(answer func(context.Context, *request) (any, error)) ht
 			}
 		}
 	})
+}
+
+// closing is what comes behind the data of a success.
+func closing(warnings []string) []byte {
+	if len(warnings) == 0 {
+		return []byte("}\n")
+	}
+	list, _ := json.Marshal(warnings) // of strings
+	return append(append([]byte(`,"warnings":`), list...), "}\n"...)
 }
 
 // unhurried lets the reader of an answer begin now: the time that the server
@@ -275,7 +287,10 @@ func (a *lokiAPI) eval(ctx context.Context, r *request, req logql.Request) (_ an
 	if !req.Query.IsMetric() && req.Limit > maxLimit {
 		return nil, badf("max entries limit per query exceeded, limit > max_entries_limit_per_query (%d > %d)", req.Limit, maxLimit)
 	}
-	return a.s.eval(ctx, a.s, req)
+	src := newReader(a.s)
+	res, err := a.s.eval(ctx, src, req)
+	r.warnings = src.lacks()
+	return res, err
 }
 
 // eval answers a question to src, which is a part of s, within the bounds that

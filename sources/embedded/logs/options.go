@@ -40,6 +40,10 @@ type Options struct {
 	// works again; nil means nobody. It is called from the store's goroutines
 	// and must not block.
 	Log func(string)
+	// Lacks says what is known of lines between start and end that never got
+	// here; it goes with the answers as a warning, unless it is empty. nil means
+	// that nothing is known. It is called from several goroutines.
+	Lacks func(start, end time.Time) string
 
 	// files makes the segments' files; nil means the disk.
 	files func(name string) (file, error)
