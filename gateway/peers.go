@@ -220,6 +220,9 @@ func (p *peers) list(now time.Time) (gateways []api.Peer, sessions []api.Session
 		for _, s := range k.record.Sessions {
 			s.You, s.Instance = false, k.record.Instance
 			s.Since, s.LastSeen = s.Since.Add(k.ahead), s.LastSeen.Add(k.ahead)
+			if !s.Active.IsZero() { // else that gateway is of a version that does not say
+				s.Active = s.Active.Add(k.ahead)
+			}
 			if !s.Writes.IsZero() {
 				s.Writes = s.Writes.Add(k.ahead)
 			}

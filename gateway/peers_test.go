@@ -40,7 +40,7 @@ func says(key, boot string, clock, written time.Time) store.Change[peerRecord] {
 	instance, _, _ := strings.Cut(key, "/")
 	return store.Change[peerRecord]{Entry: store.Entry[peerRecord]{Key: key, Written: written, Value: peerRecord{
 		Instance: instance, Boot: boot, Now: clock, Since: clock.Add(-time.Hour),
-		Sessions: []api.Session{{Name: "ana", Since: clock.Add(-time.Minute), LastSeen: clock.Add(-5 * time.Second)}},
+		Sessions: []api.Session{{Name: "ana", Since: clock.Add(-time.Minute), LastSeen: clock.Add(-5 * time.Second), Active: clock.Add(-30 * time.Second)}},
 	}}}
 }
 
@@ -67,7 +67,7 @@ func TestSilenceOfAGateway(t *testing.T) {
 			t.Errorf("clock off by %v: %q", wrong, got)
 		}
 		_, consoles := p.list(at(75))
-		if len(consoles) != 1 || consoles[0].Instance != "b" || !consoles[0].LastSeen.Equal(at(56)) || !consoles[0].Since.Equal(at(1)) {
+		if len(consoles) != 1 || consoles[0].Instance != "b" || !consoles[0].LastSeen.Equal(at(56)) || !consoles[0].Active.Equal(at(31)) || !consoles[0].Since.Equal(at(1)) {
 			t.Errorf("clock off by %v: its consoles are %+v", wrong, consoles)
 		}
 		// It falls silent; not before 30 s does anybody say so.

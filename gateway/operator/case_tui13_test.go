@@ -19,6 +19,9 @@ func TestTUI13EveryCommandIsRefused(t *testing.T) {
 		if rt.method == http.MethodGet || !strings.HasPrefix(rt.path, apiPrefix) { // the others ask for numbers
 			continue
 		}
+		if rt.method+" "+rt.path == "DELETE "+apiPrefix+"session" { // a console that ends, whoever's it is
+			continue
+		}
 		commands++
 		for who, header := range map[string][]string{
 			"a viewer":  {"Authorization", "Bearer " + vicToken},

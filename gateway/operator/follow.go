@@ -47,7 +47,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, h http.Handler) 
 				if refused != nil {
 					return
 				}
-				s.sessions.seen(r.Header.Get(api.SessionHeader), id.name, s.o.Instance, false, time.Now())
+				s.sessions.seen(r, id.name, s.o.Instance, false, time.Now())
 			case <-s.closing:
 				return
 			case <-ctx.Done():

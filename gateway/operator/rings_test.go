@@ -2,7 +2,9 @@ package operator
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,12 +210,12 @@ func TestEventsAsJSON(t *testing.T) {
 func TestSessions(t *testing.T) {
 	var s sessions
 	now := time.Now()
-	s.seen("1", "ana", "gw", false, now)
-	s.seen("1", "eve", "gw", false, now.Add(time.Second)) // the same id is another's session
-	s.seen("", "nobody", "gw", false, now)
-	s.seen("a b", "nobody", "gw", false, now)
-	s.seen(strings.Repeat("x", 65), "nobody", "gw", false, now)
-	s.seen("1", "ana", "gw", true, now.Add(time.Minute))
+	s.seen(asked("1"), "ana", "gw", false, now)
+	s.seen(asked("1"), "eve", "gw", false, now.Add(time.Second)) // the same id is another's session
+	s.seen(asked(""), "nobody", "gw", false, now)
+	s.seen(asked("a b"), "nobody", "gw", false, now)
+	s.seen(asked(strings.Repeat("x", 65)), "nobody", "gw", false, now)
+	s.seen(asked("1"), "ana", "gw", true, now.Add(time.Minute))
 	l := s.list("1", "ana", now.Add(time.Minute))
 	if len(l) != 2 || l[0].Name != "ana" || !l[0].You || l[1].You || !l[0].Writes.Equal(now.Add(time.Minute)) || !l[0].Since.Equal(now) || !l[1].Writes.IsZero() {
 		t.Errorf("%+v", l)
@@ -222,13 +224,114 @@ func TestSessions(t *testing.T) {
 		t.Errorf("later: %+v", l)
 	}
 	for i := range 2 * maxSessions {
-		s.seen(fmt.Sprint("many", i), "ana", "gw", false, now.Add(time.Minute))
+		s.seen(asked(fmt.Sprint("many", i)), "ana", "gw", false, now.Add(time.Minute))
 	}
 	if len(s.m) > maxSessions {
 		t.Errorf("%d sessions", len(s.m))
 	}
-	s.seen("fresh", "ben", "gw", false, now.Add(time.Hour)) // the old ones make room
+	s.seen(asked("fresh"), "ben", "gw", false, now.Add(time.Hour)) // the old ones make room
 	if l := s.list("", "", now.Add(time.Hour)); len(l) != 1 {
 		t.Errorf("%d sessions after an hour", len(l))
+	}
+	s.leave(asked("fresh"), "ana") // another's session of the same id
+	if l := s.list("", "", now.Add(time.Hour)); len(l) != 1 {
+		t.Errorf("%d sessions after another one left", len(l))
+	}
+	s.leave(asked("fresh"), "ben")
+	if l := s.list("", "", now.Add(time.Hour)); len(l) != 0 {
+		t.Errorf("%d sessions after the last one left", len(l))
+	}
+}
+
+// asked is a request in the session id of a console that says, if it does, for
+// how long it was idle.
+func asked(id string, idle ...string) *http.Request {
+	r := &http.Request{Header: http.Header{}}
+	r.Header.Set(api.SessionHeader, id)
+	for _, v := range idle {
+		r.Header.Set(api.IdleHeader, v)
+	}
+	return r
+}
+
+// Who polls is not therefore there: activity is from the last key where a console
+// says so, and from the last question where it does not.
+func TestActivityOfSessions(t *testing.T) {
+	began := time.Now()
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	for _, tc := range []struct {
+		name string
+		idle []string // of a question every second; empty: it does not say
+		want int
+	}{
+		{"asleep", []string{"0", "1", "2", "3"}, 0},
+		{"awake again", []string{"0", "1", "2", "0"}, 3},
+		{"overtaken", []string{"0", "0", "9"}, 1},
+		{"idle since before this gateway", []string{"60"}, -60},
+		{"it does not say", []string{"", "", ""}, 2},
+		{"a stream that goes on", []string{"0", "", ""}, 0},
+		{"nonsense", []string{"-1", "soon", "1.5", "99999999999999999999"}, 3},
+	} {
+		var s sessions
+		for i, idle := range tc.idle {
+			r := asked("1")
+			if idle != "" {
+				r = asked("1", idle)
+			}
+			s.seen(r, "ana", "gw", false, at(i))
+		}
+		last := at(len(tc.idle) - 1)
+		l := s.list("", "", last)
+		if len(l) != 1 || !l[0].Active.Equal(at(tc.want)) || !l[0].LastSeen.Equal(last) {
+			t.Errorf("%s: %+v, want active %v", tc.name, l, at(tc.want))
+		}
+	}
+}
+
+// A console says over the wire when its operator was last there, and leaves.
+func TestAConsoleTakesLeave(t *testing.T) {
+	ts := start(t, nil)
+	c, other := ts.client(t, "tcp", vicToken, "console-1"), ts.client(t, "tcp", anaToken, "console-2")
+	listed := func() []api.Session {
+		t.Helper()
+		st, err := other.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(st.Sessions, func(s api.Session) bool { return s.You })
+	}
+	c.Active()
+	before := time.Now()
+	var last time.Time
+	for range 3 {
+		if _, err := c.State(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := listed()
+		if len(l) != 1 || l[0].Name != "vic" || l[0].Active.Before(before.Add(-2*time.Second)) || l[0].Active.After(l[0].LastSeen) {
+			t.Fatalf("%+v", l)
+		}
+		last = l[0].LastSeen
+	}
+	if !last.After(before) {
+		t.Errorf("last seen %v", last)
+	}
+	n := len(ts.auditLines(t))
+	for range 2 { // a second time changes nothing
+		if err := c.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l := listed(); len(l) != 0 {
+			t.Errorf("after it left: %+v", l)
+		}
+	}
+	if len(ts.auditLines(t)) != n {
+		t.Error("taking leave is in the audit")
+	}
+	if err := ts.client(t, "tcp", vicToken, "").Leave(t.Context()); err != nil {
+		t.Errorf("without a session: %v", err)
+	}
+	if status, _ := ts.raw(t, "DELETE", "/operator/v1/session", ""); status != http.StatusUnauthorized {
+		t.Errorf("a stranger: %d", status)
 	}
 }

@@ -36,6 +36,7 @@ func table() []route {
 		{"GET", apiPrefix + "audit", api.RoleViewer, "", (*Server).getAudit},
 		{"GET", apiPrefix + "incidents", api.RoleViewer, "", (*Server).getIncidents},
 		{"GET", apiPrefix + "incidents/{id}", api.RoleViewer, "", (*Server).getIncident},
+		{"DELETE", apiPrefix + "session", api.RoleViewer, "", (*Server).deleteSession},
 		{"GET", apiPrefix + "debug/pprof/{profile...}", api.RoleOperator, "", (*Server).getProfile},
 		{"GET", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath, (*Server).answerFrom)},
 		{"POST", api.PrometheusPath + "/api/v1/{query...}", api.RoleViewer, "", kept(api.PrometheusPath, (*Server).answerFrom)},
@@ -102,7 +103,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 		s.refuse(w, refused)
 		return
 	}
-	s.sessions.seen(r.Header.Get(api.SessionHeader), id.name, s.o.Instance, isCommand, time.Now())
+	s.sessions.seen(r, id.name, s.o.Instance, isCommand, time.Now())
 	if rt.role == api.RoleOperator && id.role != api.RoleOperator && rt.action == "" {
 		s.refuse(w, forbidden(id))
 		return
@@ -122,7 +123,7 @@ func forbidden(id identity) *api.Error {
 func (s *Server) noRoute(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, id identity) {
 	e := &api.Error{Code: api.CodeNotFound, Message: "there is no such path", Hint: "gateway and console may be of different versions"}
 	var allow []string
-	for _, m := range []string{http.MethodGet, http.MethodPost} {
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = m
 		if _, pattern := mux.Handler(probe); pattern != "/" {

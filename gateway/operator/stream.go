@@ -133,7 +133,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, after uint64, wi
 			if refused != nil {
 				return
 			}
-			s.sessions.seen(r.Header.Get(api.SessionHeader), id.name, s.o.Instance, false, time.Now())
+			s.sessions.seen(r, id.name, s.o.Instance, false, time.Now())
 			b.WriteString(": alive\n\n")
 		case <-s.closing:
 			return

@@ -64,12 +64,16 @@ type Client struct {
 	http     http.Client
 	header   http.Header
 	readOnly bool
+
+	began time.Time
+	// active is how long after began somebody was last there, 0: nobody says.
+	active atomic.Int64
 }
 
 // NewClient returns a client for target: unix:PATH, http://HOST:PORT or
 // https://HOST:PORT. It connects to nothing yet.
 func NewClient(target string, o Options) (*Client, error) {
-	c := &Client{target: target, header: http.Header{}}
+	c := &Client{target: target, header: http.Header{}, began: time.Now()}
 	tr := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
@@ -193,6 +197,24 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return t.c.http.Transport.RoundTrip(own)
+}
+
+// Active says that whoever sits before this client is there now: they pressed a
+// key. Once it was called, every question of a client with a session says how
+// long ago that was. It does not block.
+func (c *Client) Active() { c.active.Store(int64(time.Since(c.began)) + 1) }
+
+// Leave ends the client's session: its console is listed no longer. It needs no
+// session.
+func (c *Client) Leave(ctx context.Context) error {
+	if c.header.Get(SessionHeader) == "" {
+		return nil
+	}
+	res, _, err := c.do(ctx, http.MethodDelete, "/operator/v1/session", nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }
 
 // Close closes idle connections.
@@ -414,6 +436,10 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, body
 	}
 	for k, v := range h {
 		req.Header[k] = v
+	}
+	if last := c.active.Load(); last > 0 && c.header.Get(SessionHeader) != "" {
+		idle := max(time.Since(c.began)-time.Duration(last), 0)
+		req.Header.Set(IdleHeader, strconv.Itoa(int(idle/time.Second)))
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

@@ -226,6 +226,16 @@ func TestWhatIsSent(t *testing.T) {
 		got.Header.Get("Authorization") != "Bearer tok" || got.Header.Get(api.SessionHeader) != "s1" || got.UserAgent() != "failback/1.2" || got.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s %s %v", got.URL.EscapedPath(), body, got.Header)
 	}
+	if v, said := got.Header[api.IdleHeader]; said {
+		t.Errorf("idle for %v before anybody said so", v)
+	}
+	c.Active()
+	if err := c.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got.Method != "DELETE" || got.URL.Path != "/gateways/1/operator/v1/session" || got.Header.Get(api.IdleHeader) != "0" {
+		t.Errorf("%s %s %v", got.Method, got.URL.Path, got.Header)
+	}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	if _, err := c.Decisions(t.Context(), api.Filter{Limit: 5, Task: "a&b", Status: "human", Provider: "p", RequestID: "r", Since: since}); err != nil {
 		t.Fatal(err)

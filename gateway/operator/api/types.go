@@ -531,8 +531,11 @@ type Task struct {
 type Session struct {
 	Name     string    `json:"name"`
 	Instance string    `json:"instance"`
-	LastSeen time.Time `json:"last_seen"`
-	Since    time.Time `json:"since"`
+	LastSeen time.Time `json:"last_seen"` // when it last asked
+	// Active is when its operator last pressed a key or, of a console that does
+	// not say, when it last asked; zero: the gateway does not know.
+	Active time.Time `json:"active,omitzero"`
+	Since  time.Time `json:"since"`
 	// Writes is when it last wrote, zero if never.
 	Writes time.Time `json:"writes,omitzero"`
 	You    bool      `json:"you,omitempty"`
@@ -814,6 +817,10 @@ const (
 
 // SessionHeader carries the random id of a console.
 const SessionHeader = "Failback-Session"
+
+// IdleHeader says for how many whole seconds the operator of a console has
+// pressed no key.
+const IdleHeader = "Failback-Idle"
 
 // ReadOnlyHeader, with whatever value, makes its sender a viewer for this
 // request, whoever that is.
