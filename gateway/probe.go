@@ -166,9 +166,16 @@ func (g *Gateway) exchangeProbe(ctx context.Context, u *router.Upstream, t probe
 				"if the model cannot do this, name the candidate's capabilities: " + o.Detail
 		case decision.OfCredential:
 			keys |= key.Bit()
+			g.book.Refused(key, o.Class)
 			if next, why := u.Client.PickKey(keys); why == "" {
 				key = next
 				continue
+			}
+		case decision.OfUpstreamModel:
+			if o.Class == decision.ModelGone && o.NamesModel {
+				u.Client.ModelMissing(t.Model)
+			} else if o.Class == decision.ModelGone {
+				u.Client.ModelMissing(router.OnEndpoint(t.Model, call.Endpoint))
 			}
 		case decision.OfUs:
 			g.alarm("upstream " + u.Name + ": " + string(o.Class) + ": " + o.Detail)

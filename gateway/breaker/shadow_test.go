@@ -76,6 +76,9 @@ func TestEnforcePercent(t *testing.T) {
 		s.EnforcePercent = percent
 		bubble(t, s, func(r *rig) {
 			r.trip(ForFailureRate)
+			if s := r.set.Snapshot(); s[0].Enforced != percent {
+				r.Errorf("the snapshot says %d of %d", s[0].Enforced, percent)
+			}
 			refused := 0
 			for lot := 1; lot <= 100; lot++ {
 				a := ask()

@@ -39,6 +39,7 @@ type Snapshot struct {
 	ForcedBy    string
 	ForcedUntil time.Time
 	Mode        string  // enforce or shadow
+	Enforced    int     // percent of the requests that refusals bind now
 	AdmittedRPS float64 // admitted after 429s, 0 when not bound
 	Weights     []ModelWeight
 	// Blocked counts refusals by this bucket; ShadowBlocked those that did not bind.
@@ -98,6 +99,7 @@ func (b *bucket) snapshot(now time.Duration, at func(time.Duration) time.Time) S
 		Failures:      int(c.failed),
 		Run:           b.run.n,
 		Mode:          "enforce",
+		Enforced:      b.u.settings.EnforcePercent,
 		Blocked:       b.blocked,
 		ShadowBlocked: b.shadowBlocked,
 	}
@@ -119,7 +121,10 @@ func (b *bucket) snapshot(now time.Duration, at func(time.Duration) time.Time) S
 		s.Forced, s.ForcedBy, s.ForcedUntil = b.forced.to, b.forced.by, at(b.forced.until)
 	}
 	if b.u.settings.Shadow {
-		s.Mode = "shadow"
+		s.Mode, s.Enforced = "shadow", 0
+	}
+	if s.Forced != "" {
+		s.Enforced = 100
 	}
 	if b.admission.update(now); b.admission.on {
 		s.AdmittedRPS = b.admission.rate

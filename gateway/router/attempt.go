@@ -205,6 +205,7 @@ func (run *run) book(s *standing, key upstream.Key, o decision.Outcome) breaker.
 	}
 	if o.Class == decision.OK {
 		run.router.Book.OK(s.Upstream.Client, key)
+		s.Upstream.Client.ModelAnswered(s.Model, s.onEndpoint[run.q.Endpoint])
 		run.router.Bindings.Put(o.ResponseID, s.Upstream.Name)
 	}
 	if run.held.permit == nil {

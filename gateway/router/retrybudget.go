@@ -23,6 +23,7 @@ type RetryBudget struct {
 
 	ratio, burst float64
 	slots        [retrySlots]retrySlot
+	refused      uint64
 }
 
 const (
@@ -76,6 +77,7 @@ func (b *RetryBudget) Draw(cause decision.Bucket, counts bool) bool {
 	defer b.mu.Unlock()
 	n := b.now()
 	if available, _ := b.available(n); available < 1 {
+		b.refused++
 		return false
 	}
 	s := b.slot(n)
@@ -94,6 +96,13 @@ func (b *RetryBudget) Available() (available, size float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.available(b.now())
+}
+
+// Refused is how many draws there was nothing left for, since the start.
+func (b *RetryBudget) Refused() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused
 }
 
 // Drawn is how often the failures of a bucket drew.

@@ -35,6 +35,9 @@ func TestAnEmptyBudgetOpensWhatTookIt(t *testing.T) {
 		if r := w.send(request{stream: true}); r.classes() != "b:ok" {
 			t.Errorf("a stream: %s", r.classes())
 		}
+		if got := w.router.Budget.Refused(); got != 2 {
+			t.Errorf("%d draws were refused", got)
+		}
 		// b took little, and may be what is left.
 		w.stubs["b"].do(fails(503))
 		if r := w.send(request{}); r.classes() != "b:overloaded" || len(w.events.opened("b")) != 0 {

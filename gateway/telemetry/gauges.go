@@ -10,15 +10,17 @@ import (
 
 // Gauges is what is true at the moment of a scrape.
 type Gauges struct {
-	Breakers    []BreakerGauge
-	Shares      []ShareGauge
-	Health      []HealthGauge
-	Weights     []WeightGauge
-	RetryBudget float64 // draws available
-	LogDropped  uint64  // lines since start
-	Jobs        []JobGauge
-	Budgets     []BudgetGauge
-	Spans       *SpanGauge // nil: traces are not exported
+	Breakers     []BreakerGauge
+	Shares       []ShareGauge
+	Health       []HealthGauge
+	Weights      []WeightGauge
+	RetryBudget  float64 // draws available
+	RetryRefused uint64  // draws refused since start
+	Refusals     []RefusalGauge
+	LogDropped   uint64 // lines since start
+	Jobs         []JobGauge
+	Budgets      []BudgetGauge
+	Spans        *SpanGauge // nil: traces are not exported
 }
 
 // BreakerGauge is one bucket.
@@ -27,6 +29,7 @@ type BreakerGauge struct {
 	Capability       decision.Capability
 	State            string // closed, open, half_open or ramping
 	Blocked          uint64 // requests that it turned away since start
+	Enforced         int    // percent of the requests that its refusals bind
 }
 
 // ShareGauge is the share of one upstream in percent.
@@ -41,6 +44,13 @@ type HealthGauge struct {
 	State            string // healthy, suspect, degraded or recovering
 }
 
+// RefusalGauge is what one upstream refused when it was last asked.
+type RefusalGauge struct {
+	Provider, Region string
+	Class            decision.Class // credential, quota_exhausted or model_gone
+	Refused          bool
+}
+
 // WeightGauge is the effective weight of a candidate. Model is the name that
 // clients ask for.
 type WeightGauge struct {
@@ -53,6 +63,7 @@ type WeightGauge struct {
 type JobGauge struct {
 	Job         string
 	LastSuccess time.Time // zero: never yet
+	Late        bool      // it should have succeeded since
 }
 
 // SpanGauge is what became of the spans since start.
@@ -77,6 +88,10 @@ var (
 		"State of a bucket: exactly one of closed, open, half_open and ramping is 1, the others are 0."}
 	breakerBlockedDef = definition{"failback_breaker_blocked_total", "counter", []string{"provider", "region", "capability"},
 		"Requests that a bucket turned away."}
+	breakerEnforcedDef = definition{"failback_breaker_enforced_ratio", "gauge", []string{"provider", "region", "capability"},
+		"Part of the requests that a bucket's refusals bind, from 0 to 1: breaker.enforce_percent, 0 in shadow mode, 1 while an operator forces it."}
+	refusalDef = definition{"failback_upstream_refuses", "gauge", []string{"provider", "region", "class"},
+		"1 while a key of an upstream, the account of one, or a configured model of it was refused when it was last tried, by a request or a probe: class credential, quota_exhausted or model_gone. Else 0."}
 	shareDef = definition{"failback_upstream_share_ratio", "gauge", []string{"provider", "region"},
 		"Part of its own traffic that an upstream may get, from 0 to 1."}
 	upstreamStateDef = definition{"failback_upstream_state", "gauge", []string{"provider", "region", "state"},
@@ -85,6 +100,8 @@ var (
 		"Effective weight of a candidate: the configured one times its recent success."}
 	retryBudgetDef = definition{"failback_retry_budget_available", "gauge", nil,
 		"Attempts after a first one that the retry budget, shared by all requests, still allows."}
+	retryRefusedDef = definition{"failback_retry_budget_refused_total", "counter", nil,
+		"Attempts after a first one that the retry budget refused: their requests ended with the failure before."}
 	objectiveDef = definition{"failback_slo_objective_ratio", "gauge", []string{"model", "objective"},
 		"Configured objective: the part of the requests that is to be good, from 0 to 1."}
 	spentDef = definition{"failback_slo_budget_spent_ratio", "gauge", []string{"model", "objective"},
@@ -93,6 +110,8 @@ var (
 		"Bad requests in the objective's window, of all gateways of the store together, by who failed first, or none, and why. A pair without any has no series."}
 	jobDef = definition{"failback_job_last_success_timestamp_seconds", "gauge", []string{"job"},
 		"When a recurring job of the gateway last succeeded, in seconds since 1970; 0: never since the start."}
+	jobLateDef = definition{"failback_job_late", "gauge", []string{"job"},
+		"1 while a recurring job of the gateway should have succeeded since, else 0: three turns without a success, at least a minute, at most four and a half; of a rarer one a tenth of its pace after it was due, at least a minute, at most five."}
 	spansDef = definition{"failback_trace_spans_total", "counter", []string{"result"},
 		"Spans of traces: exported, which the collector took, and dropped, which it did not take in time. Without telemetry.otlp there is no such series."}
 	logDroppedDef = definition{"failback_log_lines_dropped_total", "counter", nil,
@@ -102,15 +121,15 @@ var (
 // definitions is every metric there is, in the order of the reference.
 var definitions = []definition{
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
-	breakerStateDef, transitionsDef, breakerBlockedDef,
+	breakerStateDef, transitionsDef, breakerBlockedDef, breakerEnforcedDef, refusalDef,
 	upstreamStateDef, healthDef, shareDef, stepsDef, ownDef, weightDef,
-	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, clientRetriesDef, outcomesDef, jobDef, logDroppedDef, spansDef,
+	sloDef, inTimeDef, objectiveDef, spentDef, spentOnDef, violationsDef, retryBudgetDef, retryRefusedDef, clientRetriesDef, outcomesDef, jobDef, jobLateDef, logDroppedDef, spansDef,
 }
 
 // gaugeDefinitions are those that are asked for at every scrape.
 var gaugeDefinitions = []definition{
-	breakerStateDef, breakerBlockedDef, upstreamStateDef, shareDef, weightDef, objectiveDef, spentDef, spentOnDef,
-	retryBudgetDef, jobDef, logDroppedDef, spansDef,
+	breakerStateDef, breakerBlockedDef, breakerEnforcedDef, refusalDef, upstreamStateDef, shareDef, weightDef, objectiveDef, spentDef, spentOnDef,
+	retryBudgetDef, retryRefusedDef, jobDef, jobLateDef, logDroppedDef, spansDef,
 }
 
 // gaugeCollector turns a Gauges into metrics at every scrape. Nothing is kept
@@ -142,25 +161,21 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 	s := scrape{c: c, ch: ch, seen: map[string]map[labels]bool{}}
 	for _, b := range g.Breakers {
 		for _, state := range breakerStates {
-			v := 0.0
-			if b.State == state {
-				v = 1
-			}
-			s.send(breakerStateDef, v, b.Provider, b.Region, string(b.Capability), state)
+			s.send(breakerStateDef, truth(b.State == state), b.Provider, b.Region, string(b.Capability), state)
 		}
 		s.send(breakerBlockedDef, float64(b.Blocked), b.Provider, b.Region, string(b.Capability))
+		s.send(breakerEnforcedDef, float64(b.Enforced)/100, b.Provider, b.Region, string(b.Capability))
 	}
 	for _, share := range g.Shares {
 		s.send(shareDef, float64(share.Share)/100, share.Provider, share.Region)
 	}
 	for _, h := range g.Health {
 		for _, state := range healthStates {
-			v := 0.0
-			if h.State == state {
-				v = 1
-			}
-			s.send(upstreamStateDef, v, h.Provider, h.Region, state)
+			s.send(upstreamStateDef, truth(h.State == state), h.Provider, h.Region, state)
 		}
+	}
+	for _, r := range g.Refusals {
+		s.send(refusalDef, truth(r.Refused), r.Provider, r.Region, string(r.Class))
 	}
 	for _, w := range g.Weights {
 		s.send(weightDef, w.Weight, w.Model, w.Provider, string(w.Capability))
@@ -173,18 +188,27 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	s.send(retryBudgetDef, g.RetryBudget)
+	s.send(retryRefusedDef, float64(g.RetryRefused))
 	for _, j := range g.Jobs {
 		at := 0.0
 		if !j.LastSuccess.IsZero() {
 			at = float64(j.LastSuccess.UnixMilli()) / 1000
 		}
 		s.send(jobDef, at, j.Job)
+		s.send(jobLateDef, truth(j.Late), j.Job)
 	}
 	s.send(logDroppedDef, float64(g.LogDropped))
 	if g.Spans != nil {
 		s.send(spansDef, float64(g.Spans.Exported), "exported")
 		s.send(spansDef, float64(g.Spans.Dropped), "dropped")
 	}
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // scrape sends each series once: a second one would spoil the whole answer. So

@@ -50,7 +50,7 @@ var (
 	fallbacksDef = definition{"ai_fallback_triggered_total", "counter", []string{"model", "primary", "task_type", "reason"},
 		"Client requests for which a candidate other than the primary was attempted or answered. reason is why the primary did not answer, or the last cause where nobody did."}
 	attemptsDef = definition{"ai_model_attempts_total", "counter", []string{"provider", "region", "capability", "class"},
-		"Attempts: exchanges with an upstream, by how they ended; a success has class ok. capability is the most specific of the request."}
+		"Attempts: exchanges with an upstream that requests made, by how they ended; probes are none; a success has class ok. capability is the most specific of the request."}
 	firstOutputDef = definition{"ai_model_first_output_seconds", "histogram", []string{"model", "provider"},
 		"Time from a request's acceptance to the first output that its client got, failed attempts included; no sample where none was relayed."}
 	durationDef = definition{"ai_workflow_duration_seconds", "histogram", []string{"route", "outcome"},

@@ -425,12 +425,13 @@ func TestResetRemovesWhatNobodyForesaw(t *testing.T) {
 func TestBreakerStateIsOneOfFour(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g := Gauges{
-		Breakers:    []BreakerGauge{{Provider: "a", Region: "us", Capability: decision.Text, State: "closed", Blocked: 3}},
+		Breakers:    []BreakerGauge{{Provider: "a", Region: "us", Capability: decision.Text, State: "closed", Blocked: 3, Enforced: 30}},
 		Health:      []HealthGauge{{Provider: "a", Region: "us", State: "degraded"}},
 		Shares:      []ShareGauge{{Provider: "a", Region: "us", Share: 25}},
 		Weights:     []WeightGauge{{Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 62.5}, {Model: "sonnet", Provider: "a", Capability: decision.Text, Weight: 1}},
-		Jobs:        []JobGauge{{Job: "probe", LastSuccess: time.UnixMilli(1_790_000_000_250)}, {Job: "watch"}},
-		RetryBudget: 7.5, LogDropped: 4,
+		Jobs:        []JobGauge{{Job: "probe", LastSuccess: time.UnixMilli(1_790_000_000_250)}, {Job: "watch", Late: true}},
+		Refusals:    []RefusalGauge{{Provider: "a", Region: "us", Class: decision.Credential, Refused: true}, {Provider: "a", Region: "us", Class: decision.ModelGone}},
+		RetryBudget: 7.5, RetryRefused: 6, LogDropped: 4,
 		Spans: &SpanGauge{Exported: 9, Dropped: 2},
 	}
 	NewMetrics(reg, func() Gauges { return g })
@@ -451,6 +452,12 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		`failback_breaker_state{capability="text",provider="a",region="us",state="half_open"}`: 0,
 		`failback_breaker_state{capability="text",provider="a",region="us",state="ramping"}`:   0,
 		`failback_breaker_blocked_total{capability="text",provider="a",region="us"}`:           3,
+		`failback_breaker_enforced_ratio{capability="text",provider="a",region="us"}`:          0.3,
+		`failback_upstream_refuses{class="credential",provider="a",region="us"}`:               1,
+		`failback_upstream_refuses{class="model_gone",provider="a",region="us"}`:               0,
+		`failback_job_late{job="probe"}`:                                                       0,
+		`failback_job_late{job="watch"}`:                                                       1,
+		`failback_retry_budget_refused_total{}`:                                                6,
 		`failback_upstream_share_ratio{provider="a",region="us"}`:                              0.25,
 		`failback_upstream_weight{capability="text",model="sonnet",provider="a"}`:              62.5,
 		`failback_job_last_success_timestamp_seconds{job="probe"}`:                             1_790_000_000.25,
@@ -475,7 +482,7 @@ func TestBreakerStateIsOneOfFour(t *testing.T) {
 		}
 	}
 	g = Gauges{}
-	if got := gauges(); len(got) != 2 {
+	if got := gauges(); len(got) != 3 {
 		t.Errorf("what the configuration lost is still there: %v", got)
 	}
 }

@@ -197,6 +197,7 @@ func TestDefinitionsAreWhatIsRegistered(t *testing.T) {
 			Breakers: []BreakerGauge{{Provider: "a", State: "closed"}},
 			Shares:   []ShareGauge{{Provider: "a"}},
 			Health:   []HealthGauge{{Provider: "a"}},
+			Refusals: []RefusalGauge{{Provider: "a"}},
 			Weights:  []WeightGauge{{Provider: "a"}},
 			Jobs:     []JobGauge{{Job: "a"}},
 			Spans:    &SpanGauge{},

@@ -30,7 +30,7 @@ type Book struct {
 	began   time.Time
 
 	mu sync.Mutex
-	// mu guards everything that follows, and the entries but for entry.failing.
+	// mu guards everything that follows, and the entries but for their atomic fields.
 	entries map[entryID]*entry
 }
 
@@ -48,6 +48,9 @@ type entry struct {
 	// failing is set from the first failure until a success or a Clear: the
 	// one thing that is read for every request, without the book's mu.
 	failing atomic.Bool
+	// refused is set by whatever was refused last, probes too, until the same:
+	// it keeps nobody from using the entry.
+	refused atomic.Bool
 	fails   int
 	until   time.Duration // since Book.began
 	trial   time.Duration // until when somebody else tries it
@@ -84,12 +87,21 @@ func (b *Book) Failed(u *Upstream, k Key, class decision.Class) {
 	e.until, e.trial = now+d, 0
 	e.age++
 	e.failing.Store(true)
+	e.refused.Store(true)
 	detail := fmt.Sprintf("%s cools for %v", k, d)
 	if others := e.others(u.name); others != "" {
 		detail += "; shared with " + others
 	}
 	b.mu.Unlock()
 	b.emit(u.name, u.Region(), "ok", "cooling", string(class), detail)
+}
+
+// Refused tells that a probe with k ended with class credential or
+// quota_exhausted. Nothing cools for it, but Upstream.Refuses says so.
+func (b *Book) Refused(k Key, class decision.Class) {
+	if e := k.entry(class); e != nil {
+		e.refused.Store(true)
+	}
 }
 
 // OK tells that an attempt with k succeeded, which ends the cooling of its
@@ -103,7 +115,7 @@ func (b *Book) OK(u *Upstream, k Key) {
 			continue
 		}
 		b.mu.Lock()
-		cleared := e.age == k.ages[i] && b.clear(e)
+		cleared := (!e.failing.Load() || e.age == k.ages[i]) && b.clear(e)
 		b.mu.Unlock()
 		if cleared {
 			b.emit(u.name, u.Region(), "cooling", "ok", "success", k.String()+" works again")
@@ -141,6 +153,7 @@ func (b *Book) clearWhere(match func(*entry) bool, upstream string) {
 
 // clear requires mu. It reports whether e was cooling or failing at all.
 func (b *Book) clear(e *entry) bool {
+	e.refused.Store(false)
 	if !e.failing.Load() {
 		return false
 	}

@@ -54,9 +54,10 @@ func (k *Key) entry(class decision.Class) *entry {
 	return nil
 }
 
+// failing reports whether there is anything that a success would clear.
 func (k *Key) failing() bool {
 	for _, e := range k.entries {
-		if e != nil && e.failing.Load() {
+		if e != nil && (e.failing.Load() || e.refused.Load()) {
 			return true
 		}
 	}
@@ -109,6 +110,18 @@ func (u *Upstream) Cooling() (decision.Class, time.Time) {
 		}
 	}
 	return class, soonest
+}
+
+// Refuses reports whether any key of u, or its account, was refused with class
+// when it was last tried, by a request or a probe, whether it cools or not.
+func (u *Upstream) Refuses(class decision.Class) bool {
+	v := u.current.Load()
+	for i := range v.keys {
+		if e := v.keys[i].entry(class); e != nil && e.refused.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // blocked returns the class for which k may not be used now, and until when;

@@ -27,6 +27,8 @@ type modelState struct {
 	fails int
 	last  time.Duration
 	until time.Time
+	// gone: it was not known when it was last asked for, whether it cools or not.
+	gone bool
 }
 
 // ModelCooling returns the class for which model, by u's own name for it, is
@@ -69,12 +71,8 @@ func (u *Upstream) CoolModel(model string, class decision.Class, retryAfter time
 	if until := now.Add(d); until.After(m.until) {
 		m.until, m.last = until, d
 	}
-	m.class = class
-	if u.models.cool == nil {
-		u.models.cool = make(map[string]modelState)
-	}
-	u.models.cool[model] = m
-	u.models.some.Store(true)
+	m.class, m.gone = class, class == decision.ModelGone
+	u.models.put(model, m)
 	u.models.mu.Unlock()
 	if !cooling && u.book.onEvent != nil {
 		u.book.onEvent(decision.Event{
@@ -82,6 +80,54 @@ func (u *Upstream) CoolModel(model string, class decision.Class, retryAfter time
 			From: "ok", To: "cooling", Reason: string(class), Detail: "left alone for " + d.String(), By: decision.Auto,
 		})
 	}
+}
+
+// ModelMissing tells that a probe did not find model. Nothing cools for it, but
+// Lacks says so.
+func (u *Upstream) ModelMissing(model string) {
+	u.models.mu.Lock()
+	defer u.models.mu.Unlock()
+	m := u.models.cool[model]
+	m.gone = true
+	u.models.put(model, m)
+}
+
+// ModelAnswered tells that one of models answered a request. Of one that cools
+// it proves nothing: the request was sent before.
+func (u *Upstream) ModelAnswered(models ...string) {
+	if !u.models.some.Load() {
+		return
+	}
+	u.models.mu.Lock()
+	defer u.models.mu.Unlock()
+	for _, model := range models {
+		if m, known := u.models.cool[model]; known && m.gone && !time.Now().Before(m.until) {
+			m.gone = false
+			u.models.cool[model] = m
+		}
+	}
+}
+
+// Lacks reports whether u did not know any of models when it was last asked
+// for, by a request or a probe.
+func (u *Upstream) Lacks(models ...string) bool {
+	u.models.mu.Lock()
+	defer u.models.mu.Unlock()
+	for _, model := range models {
+		if u.models.cool[model].gone {
+			return true
+		}
+	}
+	return false
+}
+
+// put requires mu.
+func (m *models) put(model string, s modelState) {
+	if m.cool == nil {
+		m.cool = make(map[string]modelState)
+	}
+	m.cool[model] = s
+	m.some.Store(true)
 }
 
 // ModelWorks ends the cooling of models that were taken for gone: one of them
@@ -98,6 +144,9 @@ func (u *Upstream) ModelWorks(models ...string) {
 		works := known && m.class == decision.ModelGone && now.Before(m.until)
 		if works {
 			m.until = now
+		}
+		if known {
+			m.gone = false
 			u.models.cool[model] = m
 		}
 		u.models.mu.Unlock()
