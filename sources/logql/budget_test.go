@@ -75,16 +75,16 @@ func series(n int) *Lines {
 // A query that goes on within one line, or behind all of them, ends where its
 // work does, however long its context lasts.
 func TestWorkIsBounded(t *testing.T) {
-	const most = 200 * time.Millisecond
+	const most = 50 * time.Millisecond
 	for _, c := range []struct {
 		name, query string
 		src         Source
 		step        time.Duration
 	}{
 		{"patterns", "{app=\"x\"} |~ `(?:x?[a-z\":,_0-9 .{}]*){90}ZQ`", many(20_000, 2000), 0},
-		{"patterns of one line", `{app="x"} |~ "` + strings.TrimSuffix(strings.Repeat("(?:x?[a-z]*){40}ZQ\" or \"", 60), `" or "`) + `"`, many(1, 100_000), 0},
-		{"patterns of a label", `{app="x"} | json | ` + strings.TrimSuffix(strings.Repeat("pad=~\"(?:x?[a-z]*){40}ZQ\" or ", 60), " or "), many(1, 100_000), 0},
-		{"functions of one line", `{app="x"} | line_format "{{$x := repeat 200 __line__}}` + strings.Repeat(`{{count \"(?:x?[a-z]*){40}ZQ\" $x}}`, 100) + `"`, many(1, 2000), 0},
+		{"patterns of one line", `{app="x"} |~ "` + strings.TrimSuffix(strings.Repeat("(?:x?[a-z]*){40}ZQ\" or \"", 60), `" or "`) + `"`, many(1, 20_000), 0},
+		{"patterns of a label", `{app="x"} | json | ` + strings.TrimSuffix(strings.Repeat("pad=~\"(?:x?[a-z]*){40}ZQ\" or ", 60), " or "), many(1, 20_000), 0},
+		{"functions of one line", `{app="x"} | line_format "{{$x := repeat 20 __line__}}` + strings.Repeat(`{{count \"(?:x?[a-z]*){40}ZQ\" $x}}`, 100) + `"`, many(1, 2000), 0},
 		{"count by the square", `{app="x"} | line_format "{{count \"x*y|x\" (repeat 400000 \"x\")}}"`, many(1, 10), 0},
 		{"replace by the square", `{app="x"} | line_format "{{regexReplaceAll \"x*y|x\" (repeat 400000 \"x\") \"\"}}"`, many(1, 10), 0},
 		{"replace parts by the square", `{app="x"} | line_format "{{regexReplaceAll \"x*y|(x)\" (repeat 400000 \"x\") \"$1\"}}"`, many(1, 10), 0},
@@ -95,8 +95,8 @@ func TestWorkIsBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, took, err := asked(t, c.src, c.query, Request{End: 20_000 * sec, Step: c.step, MaxWork: most})
-			refused(t, err, "the query works longer than 200ms")
-			if took > 5*time.Second {
+			refused(t, err, "the query works longer than 50ms")
+			if took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})
