@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"failback/gateway/operator/api"
@@ -28,8 +27,8 @@ const retreatsMost = 2
 func stateKeys() []binding {
 	here := at(overview, detail, failback)
 	return []binding{
-		bind([]string{"p"}, "p", "plan", "approve all steps up, each when its evidence passes, or take that back: opens a dialog").at(here).line(16).unless((*model).noPlan).hidden().does(act((*model).plan)),
-		bind([]string{"D"}, "D", "degrade", "take all traffic away until an operator gives it back: opens a dialog").at(here).line(17).unless((*model).noDegrade).hidden().does(act(func(m *model) { m.openAction(m.current(), toDegraded, 0) })),
+		bind([]string{"p"}, "p", "plan", "approve all steps up, each when its evidence passes, or take that back: opens a dialog").at(here).line(20).unless((*model).noPlan).hidden().does(act((*model).plan)),
+		bind([]string{"D"}, "D", "degrade", "take all traffic away until an operator gives it back: opens a dialog").at(here).line(21).unless((*model).noDegrade).hidden().does(act(func(m *model) { m.openAction(m.current(), toDegraded, 0) })),
 	}
 }
 
@@ -68,7 +67,7 @@ func (m *model) unplannable(u *api.Upstream) string {
 	case byItself(m.live.state.Value(), u) != "":
 		return "its steps go by themselves already (" + m.th.outside(byItself(m.live.state.Value(), u)) + ")"
 	case u.Retreats >= retreatsMost:
-		return name + " retreated " + strconv.Itoa(u.Retreats) + " times: each step is an operator's"
+		return name + " retreated " + text.Counted(u.Retreats, "time") + ": each step is an operator's"
 	}
 	return ""
 }

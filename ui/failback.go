@@ -13,7 +13,7 @@ import (
 // failbackKeys lead to the step table.
 func failbackKeys() []binding {
 	return []binding{
-		bind([]string{"b"}, "b", "failback", "the step table of the upstream under the cursor; j and k go to the next upstream there").line(10).unless(func(m *model) string { return m.already(failback) }).hidden().does(act((*model).enterFailback)),
+		bind([]string{"b"}, "b", "steps", "the step table of the upstream under the cursor; j and k go to the next upstream there").line(12).unless(func(m *model) string { return m.already(failback) }).hidden().does(act((*model).enterFailback)),
 	}
 }
 
@@ -212,7 +212,7 @@ func askedFor(f *api.Failback) string {
 	if advance == "" {
 		advance = "advance " + text.Visible(f.Advance)
 	}
-	s := advance + "; at least " + text.Count(uint64(max(f.MinRequests, 0))) + " requests, ok at most " + text.Percent(f.SuccessTolerance) + " below the baseline"
+	s := advance + "; at least " + text.Counted(max(f.MinRequests, 0), "request") + ", ok at most " + text.Percent(f.SuccessTolerance) + " below the baseline"
 	return s + ", first output p95 at most " + strconv.FormatFloat(f.FirstOutputTolerance, 'g', 3, 64) + " times it"
 }
 

@@ -44,7 +44,7 @@ type (
 func incidentKeys() []binding {
 	here := at(incidents)
 	return []binding{
-		bind([]string{"i"}, "i", "incident", "the incident: what happened, who did what, and what closing it asks").line(9).unless(func(m *model) string { return m.already(incidents) }).hidden().above(func(m *model) bool { return m.onFirst() && len(m.live.openHeads()) > 0 }).does(func(m *model) tea.Cmd {
+		bind([]string{"i"}, "i", "incident", "the incident: what happened, who did what, and what closing it asks").line(9).unless(func(m *model) string { return m.already(incidents) }).hidden().above((*model).incidentSaid).does(func(m *model) tea.Cmd {
 			m.enter(incidents)
 			return m.askIncidents()
 		}),

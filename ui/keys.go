@@ -57,14 +57,16 @@ type binding struct {
 	key.Binding
 	on on
 	// rank orders bindings by how much they deserve a place on the help line,
-	// 1 first; 0 has none.
+	// 1 first; 0 has none: the ways out and to all keys, what moves and opens, what
+	// changes traffic, the screens that one needs in an incident, then the rest.
 	rank int
 	long string // for ? and the documentation
 	// hide leaves it out of the help line while it is off: dimmed, it would only
 	// take the place of one that works.
 	hide bool
-	// named reports whether the screen names the key above the help line, where it
-	// then gives way to those that are named nowhere else; nil: it never does.
+	// named reports whether the screen names the key above the help line, or leads
+	// to nothing by it: it then gives way to those that are named nowhere else; nil:
+	// it never does.
 	named func(*model) bool
 	// off says why the key does nothing now, empty if it works; nil: it always does.
 	off func(*model) string
@@ -109,25 +111,25 @@ func rowKeys() []binding {
 		bind([]string{"G", "end"}, "G", "", "to the last row").does(act(func(m *model) { m.move(far) })),
 		bind([]string{"ctrl+d", "pgdown"}, "ctrl+d", "", "down half a page").does(act(func(m *model) { m.page(1) })),
 		bind([]string{"ctrl+u", "pgup"}, "ctrl+u", "", "up half a page").does(act(func(m *model) { m.page(-1) })),
-		bind([]string{"enter"}, "enter", "detail", "open the row: an upstream with all its buckets, a change, a decision").at(lists).line(4).unless((*model).noRow).does(act((*model).open)),
+		bind([]string{"enter"}, "enter", "open", "open the row: an upstream with all its buckets, a change, a decision").at(lists).line(4).unless((*model).noRow).does(act((*model).open)),
 		bind([]string{"esc"}, "esc", "back", "one level back: clears a filter, closes what is open; never leaves").line(5).unless((*model).noBack).hidden().does(act((*model).back)),
-		bind([]string{">"}, ">", "up", "give the upstream its next share: opens a dialog").at(at(overview, detail, failback)).line(6).unless((*model).noRaise).does(act(func(m *model) { m.step(true) })),
+		bind([]string{">"}, ">", "up", "give the upstream its next share: opens a dialog").at(at(overview, detail, failback)).line(6).unless((*model).noRaise).above((*model).wayBackSays).does(act(func(m *model) { m.step(true) })),
 		bind([]string{"<"}, "<", "down", "lower the upstream's share: opens a dialog").at(at(overview, detail, failback)).line(7).unless((*model).noLower).does(act(func(m *model) { m.step(false) })),
-		bind([]string{"u"}, "u", "put back", "put back the last change of a share: opens a dialog").at(at(overview, detail, changes, failback)).line(8).unless((*model).noUndo).does(act((*model).undo)),
-		bind([]string{"W"}, "W", "arm", "arm writing for 15 minutes, or disarm").line(9).unless((*model).noArm).does(act((*model).arm)),
+		bind([]string{"u"}, "u", "put back", "put back the last change of a share: opens a dialog").at(at(overview, detail, changes, failback)).line(13).unless((*model).noUndo).does(act((*model).undo)),
+		bind([]string{"W"}, "W", "arm", "arm writing for 15 minutes, or disarm").line(8).unless((*model).noArm).above((*model).modeNamesArm).does(act((*model).arm)),
 	}
 }
 
 // screenKeys lead to other screens, and concern the console as a whole.
 func screenKeys() []binding {
 	return []binding{
-		bind([]string{"o"}, "o", "overview", "the first screen").line(13).unless((*model).onOverview).hidden().does(act((*model).home)),
-		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(10).unless(func(m *model) string { return m.already(changes) }).hidden().above((*model).onFirst).does(act(func(m *model) { m.enter(changes) })),
+		bind([]string{"o"}, "o", "overview", "the first screen").line(17).unless((*model).onOverview).hidden().does(act((*model).home)),
+		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(14).unless(func(m *model) string { return m.already(changes) }).hidden().above((*model).onFirst).does(act(func(m *model) { m.enter(changes) })),
 		bind([]string{"d"}, "d", "decisions", "route decisions, each with its candidates and attempts").line(11).unless(func(m *model) string { return m.already(decisions) }).hidden().does(func(m *model) tea.Cmd { m.enter(decisions); return m.askDecisions() }),
-		bind([]string{"/"}, "/", "filter", "filter the table: what has the text in its row stays; esc clears").at(lists | sifted).line(12).does(act((*model).startFilter)),
-		bind([]string{"c"}, "c", "copy", "copy the row, to the clipboard (OSC 52) and to a file").line(14).unless((*model).noCopy).does(func(m *model) tea.Cmd { return m.copy("row", m.rowText()) }),
+		bind([]string{"/"}, "/", "filter", "filter the table: what has the text in its row stays; esc clears").at(lists | sifted).line(16).does(act((*model).startFilter)),
+		bind([]string{"c"}, "c", "copy", "copy the row, to the clipboard (OSC 52) and to a file").line(18).unless((*model).noCopy).does(func(m *model) tea.Cmd { return m.copy("row", m.rowText()) }),
 		bind([]string{"C"}, "C", "", "copy the whole screen as plain text").does(func(m *model) tea.Cmd { return m.copy("screen", m.screenText()) }),
-		bind([]string{"f"}, "f", "freeze", "freeze the view, or let it go on").line(15).does(act((*model).freeze)),
+		bind([]string{"f"}, "f", "freeze", "freeze the view, or let it go on").line(19).does(act((*model).freeze)),
 		bind([]string{"!"}, "!", "", "the console's own log").unless(func(m *model) string { return m.already(ownlog) }).does(act(func(m *model) { m.enter(ownlog) })),
 		bind([]string{"ctrl+z"}, "ctrl+z", "", "suspend the console; fg brings it back").unless((*model).noSuspend).does((*model).suspend),
 		bind([]string{"?"}, "?", "keys", "all keys, and what the states of a number look like").line(2).unless(func(m *model) string { return m.already(help) }).hidden().does(act(func(m *model) { m.enter(help) })),
@@ -323,8 +325,6 @@ func (m *model) helpWord(b *binding, word string) string {
 		return "step"
 	case word == "row" && m.screen != overview && m.screen != changes && m.screen != decisions:
 		return "line"
-	case word == "detail" && m.screen != overview:
-		return "open"
 	}
 	return word
 }

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"strings"
+
 	"failback/gateway/operator/api"
 	"failback/ui/text"
 )
@@ -34,6 +36,21 @@ func (m *model) onOverview() string { return m.already(overview) }
 
 // onFirst reports whether the first screen is shown with all of its panels.
 func (m *model) onFirst() bool { return m.screen == overview && m.height >= 20 }
+
+// wayBackSays reports whether BACK TO says what a step up takes, or why it is not
+// to be taken now.
+func (m *model) wayBackSays() bool { return m.screen == overview && m.width >= narrow }
+
+// incidentSaid reports whether START names the key of the open incident, or none
+// is open.
+func (m *model) incidentSaid() bool { return m.onFirst() || len(m.live.openHeads()) == 0 }
+
+// modeNamesArm reports whether the first row has room to name the key that arms,
+// or says that it was pressed.
+func (m *model) modeNamesArm() bool {
+	full, _, _ := m.mode()
+	return m.armed() || strings.HasSuffix(full, ")") && strings.Contains(m.identity(m.width).text(), full)
+}
 
 func (m *model) already(s screen) string {
 	if m.screen == s {

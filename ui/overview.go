@@ -321,7 +321,7 @@ func (m *model) changesHead(d *data, w int) row {
 		r = r.add(normal, ", newest first")
 	}
 	if d.lost > 0 {
-		r = r.add(warn, "  "+text.Count(d.lost)+" were lost before they were seen")
+		r = r.add(warn, "  "+text.Counted(d.lost, "change")+" lost before seen")
 	}
 	return r
 }

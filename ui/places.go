@@ -9,7 +9,7 @@ import (
 // shared, what waits, what is spent.
 func placeKeys() []binding {
 	to := func(k, word, long string, s screen) binding {
-		return bind([]string{k}, k, word, long).line(18).unless(func(m *model) string { return m.already(s) }).hidden().does(act(func(m *model) { m.enter(s) }))
+		return bind([]string{k}, k, word, long).line(22).unless(func(m *model) string { return m.already(s) }).hidden().does(act(func(m *model) { m.enter(s) }))
 	}
 	return []binding{
 		to("m", "map", "upstreams and what they depend on: one fault of what is shared takes them together", faultMap),

@@ -252,8 +252,8 @@ const allDigits = "1-9"
 func runbookKeys() []binding {
 	here := at(runbook)
 	return []binding{
-		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, allDigits, "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(9).unless((*model).noRunbook).hidden().above(func(m *model) bool { return m.onFirst() && len(m.proposals()) > 0 }).does(act((*model).openRunbook)),
-		bind([]string{"0"}, "0", "all", "list all runbooks, the proposed ones first; enter opens one").line(19).unless((*model).noList).hidden().does(act((*model).listRunbooks)),
+		bind([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, allDigits, "runbook", "open the runbook proposed under that number; behind the proposed ones come the others").line(15).unless((*model).noRunbook).hidden().above(func(m *model) bool { return m.onFirst() && len(m.proposals()) > 0 }).does(act((*model).openRunbook)),
+		bind([]string{"0"}, "0", "all", "list all runbooks, the proposed ones first; enter opens one").line(23).unless((*model).noList).hidden().does(act((*model).listRunbooks)),
 		bind([]string{"enter"}, "enter", "open", "open the runbook under the cursor of the list").at(here).line(4).unless((*model).noListed).hidden().does(act((*model).openListed)),
 		bind([]string{"/"}, "/", "filter", "filter the list of runbooks; esc clears").at(here).line(7).unless((*model).notListing).hidden().does(act((*model).startFilter)),
 		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; an open incident keeps it while writing is armed, nothing else is done by it").at(here).line(4).unless((*model).noTick).does((*model).tickStep),

@@ -127,7 +127,7 @@ func (m *model) runbookListWindow(w, room int) []row {
 		left = append(left, indented(1, "mend it and start the console again; a built-in one of the same id stays until then", w, dim)...)
 	}
 	if most := max((room-2)/2, 1); len(left) > most {
-		left = append(left[:most-1:most-1], styled(warn, " and "+strconv.Itoa(len(left)-most+1)+" more rows: ! has all of it"))
+		left = append(left[:most-1:most-1], styled(warn, " and "+strconv.Itoa(len(left)-most+1)+" more: ! has all of it"))
 	}
 	n := max(room-2-len(left), 1)
 	l.cursor = clamp(l.cursor, 0, max(len(rs)-1, 0))

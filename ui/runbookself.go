@@ -77,12 +77,12 @@ func (l *live) itself(name string, s *api.State) {
 		case s.Log.Error != "":
 			l.put(name, styled(bad, "cannot be written"), styled(dim, out(s.Log.Error)))
 		case s.Log.Dropped > 0:
-			l.put(name, styled(warn, text.Count(s.Log.Dropped)+" lines dropped since the start"))
+			l.put(name, styled(warn, text.Counted(s.Log.Dropped, "line")+" dropped since the start"))
 		default:
 			well("no line dropped")
 		}
 		if n := s.Audit.Pending; n > 0 || s.Audit.Lost > 0 {
-			l.put("audit", styled(bad, strconv.Itoa(n)+" entries wait, "+text.Count(s.Audit.Lost)+" lost"), styled(dim, out(s.Audit.Error)))
+			l.put("audit", styled(bad, text.Counted(n, "entry")+" in memory alone, "+text.Count(s.Audit.Lost)+" lost"), styled(dim, out(s.Audit.Error)))
 		}
 	case runbooks.LiveTraces:
 		t := &s.Traces
@@ -90,9 +90,9 @@ func (l *live) itself(name string, s *api.State) {
 		case !t.Configured:
 			l.put(name, styled(dim, "not configured"))
 		case t.Error != "":
-			l.put(name, styled(warn, "refused "+ago(t.ErrorAt)), plain(text.Count(t.Dropped)+" spans dropped"), styled(dim, out(t.Error)))
+			l.put(name, styled(warn, "refused "+ago(t.ErrorAt)), plain(text.Counted(t.Dropped, "span")+" dropped"), styled(dim, out(t.Error)))
 		default:
-			l.put(name, plain(text.Count(t.Exported)+" spans taken, "+text.Count(t.Dropped)+" dropped"))
+			l.put(name, plain(text.Counted(t.Exported, "span")+" taken, "+text.Count(t.Dropped)+" dropped"))
 		}
 	case runbooks.LiveNotify:
 		n := &s.Notify
@@ -123,7 +123,7 @@ func (l *live) itself(name string, s *api.State) {
 			default:
 				r = r.add(warn, ", not recovered")
 			}
-			l.put(label, plain(out(h.Title)), r, plain(strconv.Itoa(len(h.Unanswered))+" questions open"))
+			l.put(label, plain(out(h.Title)), r, plain(text.Counted(len(h.Unanswered), "question")+" open"))
 			label = ""
 		})
 	case runbooks.LiveSessions:

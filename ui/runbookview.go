@@ -155,7 +155,7 @@ func (m *model) planRunbook(w, room int) runbookPlan {
 		p.live = append([]row{{{"LIVE  ", accent}, feedAge(m, &d.state, now)}}, m.liveRows(p.side-2, true)...)
 		if n := len(p.live); n > p.room {
 			p.live = p.live[:p.room]
-			p.live[p.room-1] = styled(dim, "and "+strconv.Itoa(n-p.room+1)+" more rows")
+			p.live[p.room-1] = styled(dim, "and "+strconv.Itoa(n-p.room+1)+" more")
 		}
 	} else if most := room/3 - 1; most > 0 { // a rule is above them
 		p.live = m.liveRows(w-1, false)

@@ -388,5 +388,5 @@ func (m *model) filterLine(w int) (row, int) {
 	head := " filter: "
 	shown, at := fieldView(m.filter, w-len(head)-14, m.th)
 	r := row{{head, accent}, {shown, normal}}
-	return r.apart(plain(text.Count(uint64(n))+" rows "), w, false, m.gl.cut), len(head) + at
+	return r.apart(plain(text.Counted(n, "row")+" "), w, false, m.gl.cut), len(head) + at
 }

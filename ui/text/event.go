@@ -40,7 +40,7 @@ func Event(e *api.Event) string {
 		}
 	case KindStep:
 		if !IsStep(e) { // of the failback, not of its share
-			p.word(e.Action)
+			p.word(Words(e.Action))
 			p.word(e.Reason)
 			p.note(e)
 			break
@@ -61,7 +61,7 @@ func Event(e *api.Event) string {
 		p.cause(e)
 	case KindCommand:
 		p.word(e.Capability)
-		p.word(e.Action)
+		p.word(Words(e.Action))
 		from, to := e.From, e.To
 		if e.Action == "share" {
 			from, to = percent(from), percent(to)
@@ -73,7 +73,7 @@ func Event(e *api.Event) string {
 			p.cause(e)
 		}
 	case KindEscalation:
-		p.word(strings.ReplaceAll(e.Reason, "_", " ") + " needs " + e.Required + ";")
+		p.word(Words(e.Reason) + " needs " + e.Required + ";")
 		switch {
 		case e.Notified != "none" && e.Notified != "":
 			p.word("told: " + e.Notified)
@@ -86,11 +86,11 @@ func Event(e *api.Event) string {
 			p.word(" " + e.Detail)
 		}
 	default:
-		p.word(strings.ReplaceAll(e.Event, "_", " "))
+		p.word(Words(e.Event))
 		p.word(e.Capability)
 		p.word(e.Model)
 		if !strings.Contains(e.Event, e.Action) {
-			p.word(e.Action)
+			p.word(Words(e.Action))
 		}
 		p.change(e.From, e.To)
 		p.result(e.Result)
@@ -159,6 +159,8 @@ func (p *parts) cause(e *api.Event) {
 	switch {
 	case e.Detail != "":
 		p.word(" " + e.Detail)
+	case e.Reason != "" && e.Event == KindBreaker:
+		p.word(" " + Words(e.Reason))
 	case e.Reason != "":
 		p.word(" " + e.Reason)
 	}

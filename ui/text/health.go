@@ -160,7 +160,7 @@ func Baseline(e *api.Evidence) string {
 	}
 	switch e.BaselineSource {
 	case "history":
-		return "24h before it, healthy minutes: " + s + ", of " + Count(uint64(max(e.BaselineRequests, 0))) + " requests"
+		return "24h before it, healthy minutes: " + s + ", of " + Counted(max(e.BaselineRequests, 0), "request")
 	case "slo":
 		return "the model's slo, since there is no history: " + s
 	case "default":

@@ -85,7 +85,7 @@ func Notices(s *api.State, now time.Time) []Notice {
 		add(false, "PING", t)
 	}
 	if n := s.Audit.Pending; n > 0 || s.Audit.Lost > 0 {
-		t := strconv.Itoa(n) + " entries wait in memory"
+		t := Counted(n, "entry") + " in memory alone"
 		if s.Audit.Lost > 0 {
 			t += ", " + Count(s.Audit.Lost) + " lost"
 		}
@@ -101,7 +101,7 @@ func Notices(s *api.State, now time.Time) []Notice {
 		add(false, "RESTART", "changed and waiting for a restart: "+strings.Join(s.Config.NeedsRestart, ", "))
 	}
 	if s.Log.Dropped > 0 || s.Log.Error != "" {
-		t := Count(s.Log.Dropped) + " lines of the decision log dropped"
+		t := Counted(s.Log.Dropped, "line") + " of the decision log dropped"
 		if s.Log.Error != "" {
 			t += ": " + s.Log.Error
 		}
@@ -181,7 +181,7 @@ func untold(n *api.Notify, now time.Time) string {
 		}
 	}
 	if n.Pending > 0 {
-		t += "; " + strconv.Itoa(n.Pending) + " wait"
+		t += "; " + strconv.Itoa(n.Pending) + " waiting"
 		if !n.Oldest.IsZero() {
 			t += ", the oldest for " + Age(now.Sub(n.Oldest))
 		}

@@ -50,7 +50,7 @@ func TestEveryFaultOfTheGatewayIsANotice(t *testing.T) {
 		{"NOTIFY", "not told: webhook: it answers 500", func(s *api.State) { s.Notify = api.Notify{Configured: true, LastError: "it answers 500"} }},
 		{"LATE", "ledger never succeeded", func(s *api.State) { s.Jobs = []api.Job{{Name: "ledger", Late: true, EverySeconds: 60}} }},
 		{"PING", "let go", func(s *api.State) { s.Ping = api.Ping{Configured: true, Held: "the store fails"} }},
-		{"AUDIT", "2 entries wait in memory", func(s *api.State) { s.Audit = api.AuditStatus{Pending: 2, Error: "disk full"} }},
+		{"AUDIT", "2 entries in memory alone", func(s *api.State) { s.Audit = api.AuditStatus{Pending: 2, Error: "disk full"} }},
 		{"CONFIG", "a reload was refused 5s ago", func(s *api.State) { s.Config.LastError, s.Config.LastErrorAt = "line 3", ago(5*time.Second) }},
 		{"RESTART", "waiting for a restart: listen", func(s *api.State) { s.Config.NeedsRestart = []string{"listen"} }},
 		{"LOG", "3 lines of the decision log dropped", func(s *api.State) { s.Log.Dropped = 3 }},

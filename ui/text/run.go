@@ -173,5 +173,5 @@ func Cause(e *api.Event) string {
 	case e.Detail != "":
 		return e.Detail
 	}
-	return e.Reason
+	return Words(e.Reason)
 }

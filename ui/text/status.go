@@ -72,7 +72,7 @@ func status(s *api.State, f *Fallback, changes []api.Event) string {
 		b.WriteString("\n" + l)
 	}
 	fmt.Fprintf(&b, "\nconfiguration %s, hash %s, loaded %s\n", orNone(s.Config.Path), orNone(s.Config.Hash), Clock(s.Config.LoadedAt, now))
-	fmt.Fprintf(&b, "decision log  %s, %s lines written, %s dropped\n", orNone(s.Log.Target), Count(s.Log.Written), Count(s.Log.Dropped))
+	fmt.Fprintf(&b, "decision log  %s, %s written, %s dropped\n", orNone(s.Log.Target), Counted(s.Log.Written, "line"), Count(s.Log.Dropped))
 	b.WriteString(traces(&s.Traces, now))
 	b.WriteString(ownWork(s, now))
 	if len(s.Settings) > 0 {

@@ -12,7 +12,7 @@ func traces(t *api.Traces, now time.Time) string {
 	if !t.Configured {
 		return ""
 	}
-	line := "traces        " + Count(t.Exported) + " spans exported, " + Count(t.Dropped) + " dropped"
+	line := "traces        " + Counted(t.Exported, "span") + " exported, " + Count(t.Dropped) + " dropped"
 	if !t.LastOK.IsZero() {
 		line += ", last taken " + Age(now.Sub(t.LastOK)) + " ago"
 	}
