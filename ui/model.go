@@ -103,7 +103,10 @@ func newModel(ctx context.Context, o Options) *model {
 }
 
 // Init asks at once; the first frame waits for nothing.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.askAll(), m.tick()) }
+func (m *model) Init() tea.Cmd {
+	m.present()
+	return tea.Batch(m.askAll(), m.tick())
+}
 
 // Update takes one message. It does no I/O.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -158,10 +161,13 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 			m.say(good, "copied the "+msg.what+", also to "+m.th.outside(msg.path))
 		}
 	case tea.KeyPressMsg:
+		m.present()
 		return m.key(msg)
 	case tea.PasteMsg:
+		m.present()
 		return m.paste(msg)
 	case tea.ResumeMsg:
+		m.present()
 		return m.askAll()
 	}
 	return nil

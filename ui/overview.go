@@ -259,6 +259,10 @@ func (m *model) wayBack(now time.Time, w int) row {
 	return r
 }
 
+// idleAfter is more than twice as long as another gateway's word of its consoles
+// may be old: less would be shown and taken back over and over.
+const idleAfter = 25 * time.Second
+
 // who says who else acts here, and what was done last.
 func (m *model) who(d *data, now time.Time, w int) row {
 	s := d.state.Value()
@@ -283,7 +287,11 @@ func (m *model) who(d *data, now time.Time, w int) row {
 		case v.Instance != "" && v.Instance != s.Instance:
 			r = r.add(normal, " on "+m.th.outside(v.Instance))
 		}
-		if idle := clock.Sub(v.LastSeen); idle > 10*time.Second && !v.You {
+		active := v.Active
+		if active.IsZero() { // that gateway does not say
+			active = v.LastSeen
+		}
+		if idle := clock.Sub(active); idle > idleAfter && !v.You {
 			r = r.add(dim, ", idle "+text.Age(idle))
 		}
 	}

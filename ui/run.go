@@ -23,7 +23,8 @@ const logFile = "console.log"
 // Options says what console to run. Client is required; the zero value of
 // everything else is usable.
 type Options struct {
-	// Client asks the gateway; an *api.Client. The console closes nothing.
+	// Client asks the gateway; an *api.Client, which is told of the operator's
+	// keys and takes leave at the end. The console closes nothing.
 	Client sources.API
 	// Connect returns what to ask for numbers and log lines, once the gateway has
 	// said where they are; as sources.Connect. It does no I/O; nil: there are none.
@@ -135,6 +136,7 @@ func run(ctx context.Context, o Options) (stop bool, err error) {
 	defer end()
 	m := newModel(ctx, o)
 	err = m.run(end)
+	goodbye(ctx, o)
 	return m.stop, err
 }
 

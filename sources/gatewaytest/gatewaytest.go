@@ -229,6 +229,7 @@ func (g *Gateway) routes() http.Handler {
 	})
 	m.HandleFunc("POST /operator/v1/upstreams/{name}/share", g.command(g.share))
 	m.HandleFunc("POST /operator/v1/upstreams/{name}/state", g.command(g.setState))
+	m.HandleFunc("DELETE /operator/v1/session", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
