@@ -200,9 +200,9 @@ func (m *model) answerRows(w, n int, cursor bool) []row {
 		say(st, m.th.outside(note))
 	}
 	if !a.Empty() && !a.CutOff && n > 6 {
-		total := text.Count(uint64(len(a.Rows))) + " lines"
+		total := text.Counted(len(a.Rows), "line")
 		if len(a.Rows) == 0 {
-			total = text.Count(uint64(len(s.rows))) + " numbers"
+			total = text.Counted(len(s.rows), "number")
 		}
 		if t := l.tail; t != nil && t.passed > 0 {
 			total += ", " + text.Count(t.passed) + " older ones have left"

@@ -334,7 +334,7 @@ func (m *model) tailText() string {
 		s += ": " + m.th.outside(text.Visible(t.state.Why))
 	}
 	if n := t.state.Dropped; n > 0 {
-		s += "; the server left out " + text.Count(n) + " lines"
+		s += "; the server left out " + text.Counted(n, "line")
 	}
 	if n := t.skipped; n > 0 {
 		s += "; " + text.Count(n) + " came too fast to be shown"

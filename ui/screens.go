@@ -403,8 +403,12 @@ func (m *model) changeBody(w int) []row {
 	add("model", e.Model)
 	add("by", text.By(e.Event))
 	add("action", text.Words(e.Action))
-	add("from", e.From)
-	add("to", e.To)
+	from, to := e.From, e.To
+	if e.Event.Event == text.KindBreaker {
+		from, to = text.Words(from), text.Words(to)
+	}
+	add("from", from)
+	add("to", to)
 	add("result", e.Result)
 	add("reason", e.Reason)
 	add("detail", e.Detail)

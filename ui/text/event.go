@@ -159,7 +159,7 @@ func (p *parts) cause(e *api.Event) {
 	switch {
 	case e.Detail != "":
 		p.word(" " + e.Detail)
-	case e.Reason != "" && e.Event == KindBreaker:
+	case e.Reason != "" && (e.Event == KindBreaker || e.Event == KindCommand):
 		p.word(" " + Words(e.Reason))
 	case e.Reason != "":
 		p.word(" " + e.Reason)

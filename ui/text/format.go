@@ -63,7 +63,7 @@ func Count(n uint64) string {
 }
 
 // Counted writes n of what one of is called one: 1 line, 24 700 lines.
-func Counted[N int | uint64](n N, one string) string {
+func Counted[N int | int64 | uint64](n N, one string) string {
 	noun := one
 	if n != 1 {
 		noun = plural(one)

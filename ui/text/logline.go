@@ -93,7 +93,7 @@ var unremarkable = map[string]bool{"event": true, "time": true, "service_version
 // in their order.
 func otherLine(event, line string) string {
 	var p parts
-	p.word(strings.ReplaceAll(event, "_", " "))
+	p.word(Words(event))
 	for _, f := range LogFields(line) {
 		if f.Value != "" && f.Value != "null" && !unremarkable[f.Name] {
 			p.word(f.Name + "=" + f.Value)

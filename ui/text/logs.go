@@ -55,11 +55,7 @@ func LogNotes(a *sources.LogAnswer) []string {
 		notes = append(notes, s)
 	}
 	if a.Unparsed > 0 {
-		lines := " lines"
-		if a.Unparsed == 1 {
-			lines = " line"
-		}
-		notes = append(notes, Count(uint64(a.Unparsed))+lines+" not parsed and not in it")
+		notes = append(notes, Counted(a.Unparsed, "line")+" not parsed and not in it")
 	}
 	for _, w := range a.Warnings {
 		notes = append(notes, "partial: "+Visible(w))

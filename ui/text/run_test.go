@@ -115,6 +115,21 @@ func TestFoldAcrossRestart(t *testing.T) {
 	}
 }
 
+// Nobody reads an identifier where it has words.
+func TestEventsInWords(t *testing.T) {
+	for want, e := range map[string]api.Event{
+		`incident note  "their status page says so"`:       {Event: text.KindCommand, Action: "incident_note", Why: "their status page says so", Result: api.ResultOK},
+		`incident close REFUSED  questions are unanswered`: {Event: text.KindCommand, Action: "incident_close", Result: "refused", Detail: "questions are unanswered"},
+		`a share 5% > 25% STALE  stale revision`:           {Event: text.KindCommand, Provider: "a", Action: "share", From: "5", To: "25", Result: "stale", Reason: "stale_revision"},
+		`a text OPEN > HALF  cooldown over`:                {Event: text.KindBreaker, Provider: "a", Capability: "text", From: "open", To: "half_open", Reason: "cooldown_over"},
+		`model cooling a  cools`:                           {Event: text.KindCooling, Model: "a", Detail: "cools"},
+	} {
+		if got := text.Event(&e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestCounted(t *testing.T) {
 	for n, want := range map[int]string{0: "0 entries", 1: "1 entry", 2: "2 entries", 24700: "24 700 entries"} {
 		if got := text.Counted(n, "entry"); got != want {
