@@ -73,22 +73,23 @@ var (
 
 // The words of the gateway's own troubles, the gravest first.
 const (
-	TroubleDraining = "draining" // this gateway stops
-	TroubleOverride = "override" // somebody holds a breaker open or closed
-	TroubleStore    = "store"    // writes of the store fail
-	TroubleUnsynced = "unsynced" // a share or a record is in force and not written down
-	TroublePeer     = "peer"     // another gateway of the store is silent
-	TroubleJob      = "job"      // a job is late
-	TroubleNotify   = "notify"   // people who were to be told have not been
-	TroublePing     = "ping"     // the dead man's switch is not held
-	TroubleConfig   = "config"   // a reload was refused
-	TroubleAudit    = "audit"    // entries of the audit wait, or are lost
-	TroubleLog      = "log"      // lines of the decision log are dropped
-	TroubleTraces   = "traces"   // the collector takes no spans
+	TroublePassthrough = "passthrough" // a fixed order holds
+	TroubleDraining    = "draining"    // this gateway stops
+	TroubleOverride    = "override"    // somebody holds a breaker open or closed
+	TroubleStore       = "store"       // writes of the store fail
+	TroubleUnsynced    = "unsynced"    // a share or a record is in force and not written down
+	TroublePeer        = "peer"        // another gateway of the store is silent
+	TroubleJob         = "job"         // a job is late
+	TroubleNotify      = "notify"      // people who were to be told have not been
+	TroublePing        = "ping"        // the dead man's switch is not held
+	TroubleConfig      = "config"      // a reload was refused
+	TroubleAudit       = "audit"       // entries of the audit wait, or are lost
+	TroubleLog         = "log"         // lines of the decision log are dropped
+	TroubleTraces      = "traces"      // the collector takes no spans
 )
 
 // Troubles lists them all.
-var Troubles = append([]string{TroubleDraining, TroubleOverride, TroubleStore, TroubleUnsynced, TroublePeer, TroubleJob}, unhurried...)
+var Troubles = append([]string{TroublePassthrough, TroubleDraining, TroubleOverride, TroubleStore, TroubleUnsynced, TroublePeer, TroubleJob}, unhurried...)
 
 // unhurried are those that traffic does not care for, and that may stand for
 // days: alone they propose a runbook behind those of a lowered share.

@@ -97,7 +97,7 @@ func TestPropose(t *testing.T) {
 		{"closed again", opened(one(bucket("closed", "", "")), runbooks.Opening{Reason: "consecutive", Detail: "5 failed in a row (server_error x5)"}), ""},
 		{"passthrough", ill(func(s *api.State) {
 			s.Passthrough, s.Upstreams[0].Share, s.Upstreams[0].Health = &api.Passthrough{}, 25, "degraded"
-		}), ""},
+		}), "gateway: passthrough is on @ "},
 		{"the most frequent class counts", one(bucket("open", "failure_rate", "12/20 failed (connect x11, server_error x1)")), "net: breaker class connect @ u:text"},
 		{"equally frequent", one(bucket("open", "failure_rate", "12/20 failed (connect x6, server_error x6)")), "5xx: breaker reason failure_rate, class server_error @ u:text | net: breaker class connect @ u:text"},
 		{"a part of a word is none", one(bucket("open", "failure_rate", "12/20 failed (server_errors x11, my_server_error)")), ""},

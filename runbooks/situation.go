@@ -176,6 +176,10 @@ func fast(b *api.Budget) bool {
 // as long as the console has a banner of it.
 func trouble(s *api.State, w string) string {
 	switch w {
+	case TroublePassthrough:
+		if s.Passthrough != nil {
+			return "passthrough is on"
+		}
 	case TroubleDraining:
 		if s.Draining {
 			return "this gateway stops"

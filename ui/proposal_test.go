@@ -94,7 +94,7 @@ func TestNoFailbackUnderPassthrough(t *testing.T) {
 		s.Passthrough = &api.Passthrough{Order: []string{"beta"}, Until: time.Now().Add(time.Hour), By: "ben"}
 		give(m, s, nil, nil)
 		got := screenOf(m)
-		if strings.Contains(got, "manual failback") || !strings.Contains(got, "no runbook fits while PASSTHROUGH lasts") {
+		if strings.Contains(got, "manual failback") || !strings.Contains(got, "gateway or store (matches passthrough is on)") {
 			t.Errorf("START:\n%s", got)
 		}
 		if !strings.Contains(got, "have no effect: PASSTHROUGH") {

@@ -59,6 +59,11 @@ func (l *live) itself(name string, s *api.State) {
 				l.put("", plain(l.name(u.Name)), styled(warn, "share "+percent(u.Share)+" UNSYNCED"))
 			}
 		}
+		for i := range s.Incidents {
+			if h := &s.Incidents[i]; h.Unsynced {
+				l.put("", plain("incident "+out(h.ID)), styled(warn, "its record is UNSYNCED"))
+			}
+		}
 	case runbooks.LiveJobs:
 		late := slices.DeleteFunc(slices.Clone(s.Jobs), func(j api.Job) bool { return !j.Late })
 		switch {
@@ -100,11 +105,22 @@ func (l *live) itself(name string, s *api.State) {
 		case !n.Configured:
 			l.put(name, styled(warn, "nobody is told: no webhook"))
 		case n.LastError != "":
-			l.put(name, styled(bad, "not told, "+strconv.Itoa(n.Pending)+" wait"), styled(dim, out(n.LastError)))
-		case n.LastOK.IsZero():
+			r := row{{"not told", bad}}
+			if !n.LastErrorAt.IsZero() {
+				r = r.add(normal, ", tried "+ago(n.LastErrorAt))
+			}
+			waiting := strconv.Itoa(n.Pending) + " waiting"
+			if !n.Oldest.IsZero() {
+				waiting += ", since " + text.Clock(n.Oldest, clock)
+			}
+			l.put(name, r, plain(waiting), styled(dim, out(n.LastError)))
+		case n.LastOK.IsZero() && n.Lost == 0:
 			l.put(name, styled(dim, "nothing was to be told yet"))
 		default:
 			well("confirmed " + ago(n.LastOK))
+		}
+		if n.Configured && n.Lost > 0 {
+			l.put("", styled(bad, text.Count(n.Lost)+" given up"))
 		}
 	case runbooks.LiveIncident:
 		if len(s.Incidents) == 0 {

@@ -213,8 +213,6 @@ func (m *model) quietStart(d *data, now time.Time) string {
 		return "not known which runbook fits: " + m.mute()
 	case s == nil:
 		return "not known yet which runbook fits"
-	case s.Passthrough != nil:
-		return "no runbook fits while PASSTHROUGH lasts"
 	case notClosedIn(s.Upstreams):
 		return "no runbook is about what is not CLOSED now"
 	}
