@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 	"failback/sources/logql"
 )
@@ -80,6 +81,9 @@ func (e ending) Read(b []byte) (int, error) {
 
 // Addr is the name of the file.
 func (l *Log) Addr() string { return l.name }
+
+// Told does nothing: a file is nobody's store.
+func (*Log) Told(api.Source) {}
 
 // Skipped says how many lines of the file are in no answer, and what was wrong
 // with the first of them.
