@@ -46,7 +46,7 @@ func (in *invocation) serve(load func(context.Context) (*config.Config, error), 
 		Keeper: func(k gateway.Keep) gateway.Keeper {
 			own := k.Config.Sources
 			return embedded.Open(embedded.Options{
-				Dir: k.Config.DataDir, Instance: k.Instance, Gatherer: k.Metrics, Log: log.print, OnScrape: k.Scraped,
+				Dir: k.Config.DataDir, Instance: k.Instance, Gatherer: k.Metrics, Log: log.print, OnScrape: k.Scraped, Lost: k.Lost,
 				Metrics: own.Prometheus == nil, Logs: own.Loki == nil,
 				Every: own.Every, MaxAge: own.Embedded.MaxAge, MaxBytes: own.Embedded.MaxBytes,
 			})

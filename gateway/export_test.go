@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"failback/gateway/decision"
 	"failback/gateway/health/probe"
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
@@ -71,6 +72,13 @@ func (g *Gateway) OperatorState() api.State { return (*control)(g).State(api.You
 
 // Buffered is how many bytes of requests and held answers are reserved.
 func (g *Gateway) Buffered() int64 { return g.memory.used.Load() }
+
+// Feed gives the keeper n lines, as events.
+func (g *Gateway) Feed(n int) {
+	for range n {
+		g.lines.Event(decision.Event{Kind: decision.KindProbe, Time: time.Now()})
+	}
+}
 
 // Unlogged is how many lines the decision log has yet to write.
 func (g *Gateway) Unlogged() int { return g.log.Stats().Queued }

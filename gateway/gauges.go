@@ -12,7 +12,7 @@ import (
 func (g *Gateway) gauges() telemetry.Gauges {
 	v := g.view()
 	available, _ := g.router.Budget.Available()
-	out := telemetry.Gauges{RetryBudget: available, RetryRefused: g.router.Budget.Refused(), LogDropped: g.log.Stats().Dropped, Budgets: g.budgetGauges()}
+	out := telemetry.Gauges{RetryBudget: available, RetryRefused: g.router.Budget.Refused(), LogDropped: g.linesDropped(), Budgets: g.budgetGauges()}
 	if t := g.traces(); t.Configured {
 		out.Spans = &telemetry.SpanGauge{Exported: t.Exported, Dropped: t.Dropped}
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -22,6 +23,9 @@ type Keep struct {
 	Metrics prometheus.Gatherer
 	// Scraped is to be told how each scrape of them ended.
 	Scraped func(error)
+	// Lost is how many lines did not get to the keeper's Lines. It may be called
+	// once the keeper is asked for anything, from any goroutine.
+	Lost func() uint64
 }
 
 // Keeper keeps numbers and lines of the gateway beside it, and serves them on
@@ -36,8 +40,10 @@ type Keeper interface {
 	// api.LokiPath; nil: not kept here.
 	Handler(path string) http.Handler
 	// Problem is why what is kept under path cannot be asked for, or does not
-	// get all there is; empty if all is well.
+	// get all there is; empty if all is well. It stays the same while it goes on.
 	Problem(path string) string
+	// Dropped is how many lines Lines took that are not kept.
+	Dropped() uint64
 	// Run works until ctx ends.
 	Run(ctx context.Context) error
 	Close(ctx context.Context) error
@@ -49,7 +55,7 @@ func (g *Gateway) startKeeper(cfg *config.Config) error {
 	if g.o.Keeper == nil {
 		return nil
 	}
-	keep := Keep{Config: cfg, Instance: g.instance, Metrics: g.registry, Scraped: func(error) {}}
+	keep := Keep{Config: cfg, Instance: g.instance, Metrics: g.registry, Scraped: func(error) {}, Lost: g.linesNotFed}
 	if cfg.Sources.Prometheus == nil {
 		g.jobs.Register(jobMetrics, cfg.Sources.Every)
 		keep.Scraped = func(err error) { g.jobs.Ran(jobMetrics, err) }
@@ -74,10 +80,31 @@ func (g *Gateway) startKeeper(cfg *config.Config) error {
 	}
 	g.lines = log
 	g.onStop(func(ctx context.Context) error {
-		_ = log.Close(ctx)
+		if log.Close(ctx) != nil {
+			s := log.Stats()
+			g.o.Log(fmt.Sprintf("the log that is kept did not get all lines: %d were lost on the way, %d more were on it", s.Dropped, s.Queued))
+		}
 		return nil
 	})
 	return nil
+}
+
+// linesNotFed is how many lines were lost on their way to the keeper.
+func (g *Gateway) linesNotFed() uint64 {
+	if g.lines == nil {
+		return 0
+	}
+	return g.lines.Stats().Dropped
+}
+
+// linesDropped is how many lines of the decision log were lost, in its target
+// and in the keeper.
+func (g *Gateway) linesDropped() uint64 {
+	n := g.log.Stats().Dropped + g.linesNotFed()
+	if g.keeper != nil {
+		n += g.keeper.Dropped()
+	}
+	return n
 }
 
 // keptUnder is the handler of what the keeper serves under path.

@@ -26,6 +26,8 @@ type keeper struct {
 	mu    sync.Mutex // guards everything that follows
 	lines bytes.Buffer
 	done  []string
+	hold  chan struct{} // if set, lines are not taken until it is closed
+	keep  gateway.Keep
 }
 
 func (k *keeper) note(what string) {
@@ -35,6 +37,9 @@ func (k *keeper) note(what string) {
 }
 
 func (k *keeper) Write(b []byte) (int, error) {
+	if k.hold != nil {
+		<-k.hold
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lines.Write(b)
@@ -63,6 +68,8 @@ func (k *keeper) Problem(path string) string {
 	}
 	return ""
 }
+
+func (k *keeper) Dropped() uint64 { return 3 }
 
 func (k *keeper) Run(ctx context.Context) error {
 	k.note("run")
@@ -200,6 +207,69 @@ models: {m: {candidates: [{upstream: a, weight: 1}]}}
 		t.Errorf("the keeper did %v", got)
 	}
 }
+
+// Lines that do not get to the keeper, and those that it does not keep, are
+// counted, and told to it and at the end.
+func TestKeeperThatTakesNoLines(t *testing.T) {
+	dir, err := os.MkdirTemp("", "fb") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	full := fmt.Sprintf(`listen: 127.0.0.1:0
+data_dir: %q
+drain_delay: 0s
+telemetry: {decision_log: none}
+upstreams: {a: {dialect: openai, base_url: "http://127.0.0.1:1/v1", api_key: k}}
+models: {m: {candidates: [{upstream: a, weight: 1}]}}
+`, dir)
+	k := keeper{hold: make(chan struct{})}
+	var said lockedText
+	g := gateway.New(gateway.Options{
+		Load: func(ctx context.Context) (*config.Config, error) {
+			return config.Load(ctx, config.Source{Data: []byte(full)})
+		},
+		Stdout: io.Discard, Log: said.add,
+		Keeper: func(keep gateway.Keep) gateway.Keeper { k.keep = keep; return &k },
+	})
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.Feed(20_000)
+	lost := k.keep.Lost()
+	if lost < 5_000 || lost > 20_000 {
+		t.Errorf("%d of 20000 lines are lost", lost)
+	}
+	if got := g.Series()["failback_log_lines_dropped_total{}"]; got < float64(lost+k.Dropped()) {
+		t.Errorf("%v lines are counted, %d are lost on the way and %d by the keeper", got, lost, k.Dropped())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = g.Stop(ctx)
+	if !said.has("the log that is kept did not get all lines: ") {
+		t.Errorf("at the end: %s", said.String())
+	}
+	close(k.hold)
+}
+
+type lockedText struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *lockedText) add(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.WriteString(s + "\n")
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lockedText) has(s string) bool { return strings.Contains(l.String(), s) }
 
 // What is configured of servers is what consoles are told of them.
 func TestConfiguredSources(t *testing.T) {

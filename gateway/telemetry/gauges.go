@@ -115,7 +115,7 @@ var (
 	spansDef = definition{"failback_trace_spans_total", "counter", []string{"result"},
 		"Spans of traces: exported, which the collector took, and dropped, which it did not take in time. Without telemetry.otlp there is no such series."}
 	logDroppedDef = definition{"failback_log_lines_dropped_total", "counter", nil,
-		"Lines of the decision log that were lost because the sink did not take them in time."}
+		"Lines of the decision log that were lost because its sink, or the log that is kept in data_dir, did not take them in time."}
 )
 
 // definitions is every metric there is, in the order of the reference.

@@ -32,6 +32,9 @@ type Options struct {
 	// MaxAge and MaxBytes bound each store.
 	MaxAge   time.Duration
 	MaxBytes int64
+	// Lost is how many lines of the log were lost on the way to Lines; nil: none.
+	// It is called from several goroutines and must not block.
+	Lost func() uint64
 	// Log gets one line of text for everything an operator should know. It is
 	// called from several goroutines and must not block.
 	Log func(string)
@@ -44,6 +47,7 @@ type Store struct {
 	o    Options
 	logs *logs.Store // nil: none, or it could not be opened
 	open func(metrics.Options) (*metrics.Store, error)
+	gaps gaps // of logs
 
 	// mu guards everything that follows.
 	mu      sync.Mutex
@@ -60,6 +64,9 @@ func Open(o Options) *Store {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
+	if o.Lost == nil {
+		o.Lost = func() uint64 { return 0 }
+	}
 	s := &Store{o: o, open: metrics.Open, metricsWhy: "none are kept here", logsWhy: "none are kept here"}
 	if o.Metrics {
 		s.metricsWhy = "the store of numbers is being opened"
@@ -69,6 +76,10 @@ func Open(o Options) *Store {
 			Dir:    filepath.Join(o.Dir, "lines"),
 			Labels: map[string]string{"service_name": api.ServiceName, "instance": o.Instance},
 			MaxAge: o.MaxAge, MaxBytes: o.MaxBytes, Log: o.Log,
+			Lacks: func(start, end time.Time) string {
+				s.look()
+				return s.gaps.between(start, end)
+			},
 		})
 		if err != nil {
 			s.logsWhy = err.Error()
@@ -143,7 +154,31 @@ func (s *Store) Lines() io.Writer {
 	if s.logs == nil {
 		return nil
 	}
-	return s.logs
+	return feed{s}
+}
+
+// feed is where lines go in.
+type feed struct{ s *Store }
+
+func (f feed) Write(lines []byte) (int, error) {
+	n, err := f.s.logs.Write(lines)
+	f.s.look()
+	return n, err
+}
+
+// look takes note of lines that were lost.
+func (s *Store) look() {
+	s.gaps.look(s.Dropped()+s.o.Lost(), time.Now())
+}
+
+// Dropped is how many lines were taken and lost since the start: the disk did
+// not take them in time.
+func (s *Store) Dropped() uint64 {
+	if s.logs == nil {
+		return 0
+	}
+	_, dropped, _ := s.logs.Stats()
+	return dropped
 }
 
 // Handler serves what is below path, api.PrometheusPath or api.LokiPath; nil
@@ -177,8 +212,9 @@ func unavailable(why string) http.Handler {
 	})
 }
 
-// Problem is why what is kept under path cannot be asked for, or is not whole;
-// empty if all is well.
+// Problem is why what is kept under path cannot be asked for, or does not get
+// all there is; empty if all is well now. It stays the same while it goes on.
+// Lines that were lost before are told with the answers that lack them.
 func (s *Store) Problem(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,12 +225,12 @@ func (s *Store) Problem(path string) string {
 		if s.logs == nil {
 			return s.logsWhy
 		}
-		_, dropped, err := s.logs.Stats()
-		switch {
-		case err != nil:
-			return fmt.Sprintf("%v; %d lines were dropped", err, dropped)
-		case dropped > 0:
-			return fmt.Sprintf("%d lines were dropped since the start: the disk did not take them in time", dropped)
+		s.look()
+		if _, _, err := s.logs.Stats(); err != nil {
+			return err.Error()
+		}
+		if s.gaps.now(time.Now()) {
+			return "lines are being lost: they are not written in time"
 		}
 	}
 	return ""

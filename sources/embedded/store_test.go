@@ -6,10 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -191,18 +194,104 @@ func TestWhatIsNotKeptIsNotServed(t *testing.T) {
 	}
 }
 
-// Lines that were dropped are a problem, though all is well with the disk.
-func TestDroppedLinesAreSaid(t *testing.T) {
+// Lines that are being lost are a problem, in words that stay; afterwards the
+// answers that lack them say so, and no others.
+func TestLostLinesAreSaid(t *testing.T) {
 	o := options(t)
 	o.Metrics = false
-	s := Open(o)
-	if _, err := s.Lines().Write([]byte(`{"time":"2026-11-30T04:12:30Z","x":"` + strings.Repeat("x", 2<<20) + "\"}\n")); err != nil {
-		t.Fatal(err)
+	for _, where := range []string{"here", "on the way"} {
+		synctest.Test(t, func(t *testing.T) {
+			lost := uint64(0)
+			o := o
+			o.Dir = filepath.Join(o.Dir, where)
+			o.Lost = func() uint64 { return lost }
+			s := Open(o)
+			defer func() {
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			write := func(text string) {
+				if _, err := s.Lines().Write([]byte(`{"time":"` + time.Now().UTC().Format(time.RFC3339) + `","x":"` + text + "\"}\n")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+			warned := func(from, to time.Duration) bool {
+				ns := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixNano(), 10) }
+				status, body := get(t, s, api.LokiPath, "/api/v1/query_range?query="+url.QueryEscape(`{service_name="failback"}`)+"&start="+ns(from)+"&end="+ns(to))
+				if status != http.StatusOK {
+					t.Fatalf("%d %s", status, body)
+				}
+				return strings.Contains(body, `"warnings":["3 lines are not there, lost between `)
+			}
+			write("ok")
+			pass(2 * time.Second)
+			if s.Problem(api.LokiPath) != "" || warned(time.Hour, 0) {
+				t.Error("lines are lost before any is")
+			}
+			var said []string
+			for n := range 3 {
+				if where == "here" {
+					write(strings.Repeat("x", 2<<20)) // too long
+				} else {
+					lost++
+					write("ok")
+				}
+				said = append(said, s.Problem(api.LokiPath))
+				if want := uint64(n + 1); s.Dropped()+lost != want {
+					t.Errorf("%d lost, want %d", s.Dropped()+lost, want)
+				}
+				pass(time.Second)
+			}
+			if said[0] == "" || said[0] != said[1] || said[1] != said[2] {
+				t.Errorf("it says %q", said)
+			}
+			pass(time.Hour)
+			write("ok")
+			if p := s.Problem(api.LokiPath); p != "" {
+				t.Errorf("an hour later: %q", p)
+			}
+			if !warned(2*time.Hour, 0) || !warned(time.Hour+10*time.Minute, time.Hour+5*time.Minute) || warned(50*time.Minute, 0) || warned(3*time.Hour, 2*time.Hour) {
+				t.Error("not just the answers that lack lines say so")
+			}
+		})
 	}
-	if p := s.Problem(api.LokiPath); !strings.Contains(p, "1 lines were dropped since the start") {
-		t.Errorf("%q", p)
+}
+
+func TestGaps(t *testing.T) {
+	var g gaps
+	at := func(m int) time.Time { return time.Date(2026, 11, 30, 4, m, 0, 0, time.UTC) }
+	g.look(0, at(0))
+	g.look(2, at(1))
+	g.look(5, at(2)) // goes on
+	g.look(5, at(10))
+	g.look(6, at(11))
+	for _, tt := range []struct {
+		from, to int
+		want     string
+	}{
+		{0, 30, "6 lines are not there, lost between 2026-11-30T04:00:00Z and 2026-11-30T04:11:00Z: they were not written in time"},
+		{3, 30, "1 lines are not there, lost between 2026-11-30T04:10:00Z and 2026-11-30T04:11:00Z: they were not written in time"},
+		{12, 30, ""}, {-30, -16, ""}, {-10, -6, "5 lines are not there, lost between 2026-11-30T04:00:00Z and 2026-11-30T04:02:00Z: they were not written in time"},
+	} {
+		if got := g.between(at(tt.from), at(tt.to)); got != tt.want {
+			t.Errorf("%d to %d: %q, want %q", tt.from, tt.to, got, tt.want)
+		}
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
+	if !g.now(at(11)) || g.now(at(12)) {
+		t.Error("now")
+	}
+	for n := range 2 * mostGaps {
+		g.look(uint64(7+n), at(20+10*n))
+		g.look(uint64(7+n), at(25+10*n))
+	}
+	if len(g.list) != mostGaps || g.between(at(0), at(12)) != "" || g.between(at(20+20*mostGaps-10), at(20+20*mostGaps)) == "" {
+		t.Errorf("%d gaps are remembered", len(g.list))
+	}
+	before := at(0) // the clock goes back
+	g.look(1000, before)
+	if g.between(before, before.Add(time.Minute)) == "" {
+		t.Error("what is lost after the clock went back is not known")
 	}
 }
