@@ -33,12 +33,19 @@ func (r *Runbook) Keys() []KeyRef {
 		for j := range r.Sections[i].Blocks {
 			b := &r.Sections[i].Blocks[j]
 			for _, p := range b.Paragraphs {
-				for _, f := range refForm.FindAllStringSubmatch(p, -1) {
-					if IsKey(f[1]) {
-						ks = append(ks, KeyRef{f[1], f[2] + f[3], b.Line})
-					}
-				}
+				ks = append(ks, KeysIn(p, b.Line)...)
 			}
+		}
+	}
+	return ks
+}
+
+// KeysIn returns every key that a text names, in its order, as of a line.
+func KeysIn(text string, line int) []KeyRef {
+	var ks []KeyRef
+	for _, f := range refForm.FindAllStringSubmatch(text, -1) {
+		if IsKey(f[1]) {
+			ks = append(ks, KeyRef{f[1], f[2] + f[3], line})
 		}
 	}
 	return ks
