@@ -534,7 +534,9 @@ func (w *walk) end(t *testing.T) {
 		o.shows("milestones")
 	}
 	a.key("x", "x close")
-	a.shows("Without an answer: window, sampled, forbidden,", "then a, answers")
+	a.shows("Not answered yet: window, sampled, forbidden,", "1/6  ")
+	a.key("Up", "choose")
+	a.shows("Without an answer: window, sampled, forbidden,", "recorded as an override")
 	a.drop("esc  close")
 	for i, q := range api.ClosingQuestions {
 		o := a

@@ -24,6 +24,8 @@ type form struct {
 	// choices are gone through with up and down; at is the one that is chosen.
 	choices []string
 	at      int
+	// chosen follows a choice; nil: nothing does.
+	chosen  func(f *form)
 	opened  time.Time
 	sending bool
 	refusal string
@@ -82,6 +84,9 @@ func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 				by = n - 1
 			}
 			f.at, f.refusal = (f.at+by)%n, ""
+			if f.chosen != nil {
+				f.chosen(f)
+			}
 		}
 	case f.label == "" && s == "n":
 		m.form = nil

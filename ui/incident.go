@@ -2,10 +2,8 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -50,7 +48,7 @@ func incidentKeys() []binding {
 		}),
 		bind([]string{"n"}, "n", "note", "write a note into the timeline: opens a field").at(here).line(4).unless((*model).noNote).does(act((*model).note)),
 		bind([]string{"a"}, "a", "answer", "answer what closing asks: opens a field").at(here).line(6).unless((*model).noNote).does(act((*model).answer)),
-		bind([]string{"x"}, "x", "close", "close the incident: asks").at(here).line(7).unless((*model).noNote).does(act((*model).closeIncident)),
+		bind([]string{"x"}, "x", "close", "close the incident: asks, first what has no answer").at(here).line(7).unless((*model).noNote).does(act((*model).closeIncident)),
 		bind([]string{"R"}, "R", "reopen", "open a closed incident again: asks").at(here).line(17).unless((*model).noReopen).hidden().does(act((*model).reopen)),
 		bind([]string{"N"}, "N", "open one", "open an incident by hand: opens a field").at(here).line(8).unless((*model).noOpen).hidden().does(act((*model).openIncident)),
 		bind([]string{"["}, "[ ]", "other", "the incident before this one").at(here).line(12).unless((*model).noOther).hidden().does(func(m *model) tea.Cmd { return m.otherIncident(1) }),
@@ -265,105 +263,6 @@ func (m *model) reopen() {
 			return m.record(f, "opened again", func(ctx context.Context, a sources.API) (*api.Result, error) { return a.ReopenIncident(ctx, id) })
 		},
 	})
-}
-
-// answer asks the closing questions, those without an answer first.
-func (m *model) answer() {
-	v := m.shownIncident()
-	var choices []string
-	for _, answered := range []bool{false, true} {
-		for i := range v.Closing {
-			if (v.Closing[i].Answer != "") == answered {
-				choices = append(choices, v.Closing[i].ID)
-			}
-		}
-	}
-	if len(choices) == 0 {
-		m.say(warn, "closing this incident asks nothing")
-		return
-	}
-	id := v.ID
-	// seen are the questions as they were when the form was opened, or as a refusal
-	// showed them: an answer that comes while somebody types is not seen yet.
-	seen := make(map[string]api.ClosingQuestion)
-	for _, q := range v.Closing {
-		seen[q.ID] = q
-	}
-	m.openForm(&form{
-		title: "Answer what closing asks", about: id, label: "answer", choices: choices,
-		refused: func(m *model, err error) string {
-			e, ok := errors.AsType[*api.Error](err)
-			if !ok || e.Question == nil {
-				return sources.Why(err)
-			}
-			seen[e.Question.ID] = *e.Question
-			d, now := m.d()
-			return e.Question.By + " answered at " + text.Clock(e.Question.At, d.clock(now)) + ", which you had not seen. Nothing was replaced: read it above; enter then puts yours in its place, esc leaves it."
-		},
-		body: func(m *model, f *form, w int) []row {
-			v := m.shownIncident()
-			if v == nil {
-				return nil
-			}
-			var rows []row
-			for i := range v.Closing {
-				q := v.Closing[i]
-				if was := seen[q.ID]; was.At.After(q.At) {
-					q.Answer, q.By, q.At = was.Answer, was.By, was.At
-				}
-				if q.ID == f.choice() {
-					rows = append(rows, wrap(strconv.Itoa(i+1)+"/"+strconv.Itoa(len(v.Closing))+"  "+m.th.outside(q.Text), w, strong)...)
-					if q.Fact != "" {
-						rows = append(rows, wrap("known here: "+m.th.outside(q.Fact), w, normal)...)
-					}
-					if q.Answer != "" {
-						rows = append(rows, wrap("answered by "+m.th.outside(q.By)+": "+m.th.outside(q.Answer), w, dim)...)
-					}
-				}
-			}
-			return rows
-		},
-		send: func(m *model, f *form, typed string) tea.Cmd {
-			q := f.choice()
-			was := seen[q].At
-			return m.record(f, "an answer", func(ctx context.Context, a sources.API) (*api.Result, error) {
-				return a.IncidentAnswer(ctx, id, q, typed, was)
-			})
-		},
-	})
-}
-
-// closeIncident asks for a yes; while questions are open, for a reason.
-func (m *model) closeIncident() {
-	v := m.shownIncident()
-	id := v.ID
-	left := len(v.Unanswered)
-	f := &form{
-		title: "Close this incident?", about: id,
-		body: func(m *model, _ *form, w int) []row {
-			v := m.shownIncident()
-			if v == nil {
-				return nil
-			}
-			if len(v.Unanswered) == 0 {
-				return wrap("Everything that closing asks is answered. Its record stays: failback incident report "+m.th.outside(id), w, normal)
-			}
-			rows := wrap("Without an answer: "+m.th.outside(strings.Join(v.Unanswered, ", "))+". esc, then a, answers them.", w, warn)
-			return append(rows, wrap("To close it all the same, say why: that is recorded as an override.", w, normal)...)
-		},
-		send: func(m *model, f *form, typed string) tea.Cmd {
-			return m.record(f, "closed", func(ctx context.Context, a sources.API) (*api.Result, error) {
-				if typed == "" {
-					return a.CloseIncident(ctx, id)
-				}
-				return a.CloseIncidentAnyway(ctx, id, typed)
-			})
-		},
-	}
-	if left > 0 {
-		f.label = "why"
-	}
-	m.openForm(f)
 }
 
 // keepTicks sends the ticks of the open runbook that the incident has not, if

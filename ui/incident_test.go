@@ -97,7 +97,7 @@ func TestIncidentRecords(t *testing.T) {
 		{"note", append(append([]string{"n"}, word("ticket")...), "enter"), "note " + id + " ticket"},
 		{"answers begin with what has none", append(append([]string{"a"}, word("41, 2 bad")...), "enter"), "answer " + id + " sampled 41, 2 bad"},
 		{"the next question", append(append([]string{"a", "down"}, word("support")...), "enter"), "answer " + id + " users support"},
-		{"closed all the same", append(append([]string{"x"}, word("drill")...), "enter"), "close " + id + " anyway drill"},
+		{"closed all the same", append(append([]string{"x", "up"}, word("drill")...), "enter"), "close " + id + " anyway drill"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRecord(t, func(t *testing.T, m *model, r *recorder) {
@@ -240,6 +240,35 @@ func TestIncidentQuestionNumber(t *testing.T) {
 		if want := strconv.Itoa(at+1) + "/" + strconv.Itoa(len(r.incident.Closing)) + "  "; at == 0 || !strings.Contains(screenOf(m), want) {
 			t.Errorf("question %q is not called %q:\n%s", q, want, screenOf(m))
 		}
+	})
+}
+
+// At 80x24 it is seen without scrolling how far closing is, and the key that closes
+// leads to the first question without an answer, and to closing all the same.
+func TestIncidentClosingIsFound(t *testing.T) {
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+		said := func(want ...string) {
+			t.Helper()
+			screen := strings.Join(strings.Fields(screenOf(m)), " ")
+			for _, w := range want {
+				if !strings.Contains(screen, w) {
+					t.Errorf("no %q:\n%s", w, screenOf(m))
+				}
+			}
+		}
+		said("closing asks 2 of 6 answered, next is sampled: a or x leads there")
+		typed(m, "x")
+		if q := m.form.choice(); q != r.incident.Unanswered[0] {
+			t.Errorf("x leads to %q", q)
+		}
+		said("Not answered yet: sampled, users, primary, runbook.", "2/6 Were degraded answers sampled", "answer:")
+		typed(m, "up")
+		said("Without an answer: sampled, users, primary, runbook.", "recorded as an override", "why:")
+		typed(m, "down")
+		said("2/6 ", "answer:")
+		typed(m, append(word("41, 2 bad"), "enter")...)
+		wantRecorded(t, r, "answer "+r.incident.ID+" sampled 41, 2 bad")
 	})
 }
 

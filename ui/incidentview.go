@@ -48,6 +48,10 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 		rows = append(rows, entry("as of", text.Clock(v.At, clock)+", "+text.Age(whole.Age+m.stood())+" ago: "+m.mute(), w, warn)...)
 	}
 	rows = append(rows, entry("what", out(v.Title), w, strong)...)
+	if v.State == api.IncidentOpen {
+		word, st := m.closingWord(v)
+		rows = append(rows, entry("closing asks", word, w, st)...)
+	}
 	rows = append(rows, entry("opened", text.Clock(v.OpenedAt, clock)+" by "+out(v.OpenedBy)+", for "+out(v.Cause)+"; about "+list2(v.Upstreams, "no upstream of its own", out), w, normal)...)
 	rows = append(rows, entry("milestones", milestones(&v.Milestones, clock), w, normal)...)
 	rq := &v.Requests
