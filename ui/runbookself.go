@@ -59,6 +59,9 @@ func (l *live) itself(name string, s *api.State) {
 				l.put("", plain(l.name(u.Name)), styled(warn, "share "+percent(u.Share)+" UNSYNCED"))
 			}
 		}
+		if p := s.Passthrough; p != nil && p.Unsynced {
+			l.put("", plain("passthrough"), styled(warn, "UNSYNCED: at this gateway alone"))
+		}
 		for i := range s.Incidents {
 			if h := &s.Incidents[i]; h.Unsynced {
 				l.put("", plain("incident "+out(h.ID)), styled(warn, "its record is UNSYNCED"))
