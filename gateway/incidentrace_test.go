@@ -193,8 +193,8 @@ func TestAReportOfAnotherIncident(t *testing.T) {
 	i.flush(time.Now())
 	for id, want := range map[string]incident.Tally{first: {Good: 1}, second: {Bad: 1}} {
 		r, _, _ := i.book.Get(id)
-		if got := r.Counts.Workflow.Degraded; got != want || clientNotes(r) != int(want.Bad) {
-			t.Errorf("%s: %+v, %d notes", id, got, clientNotes(r))
+		if got := r.Counts.Workflow.Degraded; got != want || r.NotesBy(byClient) != int(want.Bad) {
+			t.Errorf("%s: %+v, %d notes", id, got, r.NotesBy(byClient))
 		}
 	}
 }

@@ -128,3 +128,25 @@ func (l *Look) FirstSwitch(upstream string, since, now time.Time) time.Time {
 	}
 	return time.Time{}
 }
+
+// FirstFailureOf is the first FirstFailure of upstreams; zero if none is failing.
+func (l *Look) FirstFailureOf(upstreams []string, now time.Time) time.Time {
+	first, _ := earliest(upstreams, func(name string) time.Time { return l.FirstFailure(name, now) })
+	return first
+}
+
+// FirstSwitchOf is the first FirstSwitch of upstreams, and whose it is; zero if none
+// is remembered.
+func (l *Look) FirstSwitchOf(upstreams []string, since, now time.Time) (time.Time, string) {
+	return earliest(upstreams, func(name string) time.Time { return l.FirstSwitch(name, since, now) })
+}
+
+// earliest is the first of the times that are not zero, and of whom.
+func earliest(names []string, of func(string) time.Time) (first time.Time, whose string) {
+	for _, name := range names {
+		if at := of(name); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first, whose = at, name
+		}
+	}
+	return first, whose
+}

@@ -201,6 +201,16 @@ func (r Record) clone() Record {
 // Open reports whether r is.
 func (r Record) Open() bool { return r.State == api.IncidentOpen }
 
+// NotesBy is how many notes in r are by somebody.
+func (r Record) NotesBy(by string) (n int) {
+	for _, e := range r.Entries {
+		if e.Kind == api.EntryNote && e.By == by {
+			n++
+		}
+	}
+	return n
+}
+
 // Unanswered are the closing questions without an answer.
 func (r Record) Unanswered() (ids []string) {
 	for _, id := range api.ClosingQuestions {

@@ -20,6 +20,18 @@ type Situation struct {
 	Silent map[string]bool
 }
 
+// About are upstreams, those that are named; all of s if none is.
+func (s Situation) About(upstreams ...string) []string {
+	named := slices.DeleteFunc(slices.Clone(upstreams), func(name string) bool { return name == "" })
+	if len(named) > 0 {
+		return named
+	}
+	for _, u := range s.Upstreams {
+		named = append(named, u.Name)
+	}
+	return named
+}
+
 // Upstream is what a gateway knows of one upstream.
 type Upstream struct {
 	Name  string
