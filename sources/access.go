@@ -154,7 +154,7 @@ func (a *access) authorization() string {
 	return a.authHeader
 }
 
-// apply sets what is shown, and returns the secrets in it.
+// apply sets what is shown, and returns the secrets in it for redact.
 func (a *access) apply(h http.Header) (secrets []string, err error) {
 	auth := a.authorization()
 	bearer := a.bearer
@@ -171,11 +171,9 @@ func (a *access) apply(h http.Header) (secrets []string, err error) {
 	switch {
 	case bearer != "":
 		h.Set(auth, "Bearer "+bearer)
-		secrets = append(secrets, bearer)
 	case a.username != "" || a.password != "":
 		basic := base64.StdEncoding.EncodeToString([]byte(a.username + ":" + a.password))
 		h.Set(auth, "Basic "+basic)
-		secrets = append(secrets, basic, a.password)
 	}
 	if a.orgID != "" {
 		h.Set("X-Scope-OrgID", a.orgID)
@@ -186,11 +184,16 @@ func (a *access) apply(h http.Header) (secrets []string, err error) {
 	if a.noCache {
 		h.Set("Cache-Control", "no-cache")
 	}
+	shown := http.Header{auth: h.Values(auth)}
 	for name, values := range a.headers {
-		h[name] = values
-		secrets = append(secrets, values...)
+		h[name], shown[name] = values, values
 	}
-	return secrets, nil
+	secrets = secretsIn(shown, auth)
+	if a.proxy != nil {
+		password, _ := a.proxy.User.Password()
+		secrets = append(secrets, password)
+	}
+	return spelled(secrets), nil
 }
 
 // lazyTransport makes the way to a server when it is first needed, so that a

@@ -124,7 +124,7 @@ func (l *lokiClient) askOnce(ctx context.Context, q LogQuery) (*LogAnswer, error
 	}
 	a, err := readLogAnswer(body, q, q.Limit)
 	if err != nil {
-		return nil, l.fail(RemoteShape, err, "the answer is not understood: "+oneLine(err.Error()))
+		return nil, l.fail(RemoteShape, err, "the answer is not understood: "+oneLine(l.heard(err.Error())))
 	}
 	return a, nil
 }

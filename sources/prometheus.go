@@ -61,13 +61,13 @@ func (p *prom) cause(ctx context.Context, started time.Time, err error) error {
 	}
 	if e, ok := errors.AsType[*promv1.Error](err); ok {
 		if e.Type == promv1.ErrBadResponse {
-			return p.fail(RemoteShape, err, "the answer is not understood: "+oneLine(e.Msg))
+			return p.fail(RemoteShape, err, "the answer is not understood: "+oneLine(p.heard(e.Msg)))
 		}
-		r := p.fail(RemoteQuery, err, string(e.Type)+": "+oneLine(e.Msg))
-		r.Message = e.Msg
+		r := p.fail(RemoteQuery, err, oneLine(p.heard(string(e.Type)))+": "+oneLine(p.heard(e.Msg)))
+		r.Message = p.heard(e.Msg)
 		return r
 	}
-	return p.fail(RemoteShape, err, "the answer is not understood: "+oneLine(err.Error()))
+	return p.fail(RemoteShape, err, "the answer is not understood: "+oneLine(p.heard(err.Error())))
 }
 
 // said is what came with an answer besides its value.

@@ -79,6 +79,16 @@ type remote struct {
 	off *RemoteError
 	// said is what the gateway says of its own store, if it is ill.
 	said atomic.Pointer[RemoteError]
+	// shown are the secrets that the server was shown last.
+	shown atomic.Pointer[[]string]
+}
+
+// heard is what the server says, as it may be told.
+func (r *remote) heard(text string) string {
+	if s := r.shown.Load(); s != nil {
+		return redact(text, *s)
+	}
+	return text
 }
 
 // Told takes what the gateway says now of where it is. It may be called while
@@ -119,6 +129,7 @@ func (r *remote) send(req *http.Request) (res *http.Response, secrets []string, 
 	if secrets, err = r.access.apply(req.Header); err != nil {
 		return nil, nil, r.fail(RemoteSetup, err, err.Error())
 	}
+	r.shown.Store(&secrets)
 	if res, err = tr.RoundTrip(req); err != nil {
 		return nil, nil, r.unreachable(req.Context(), started, err)
 	}
@@ -150,7 +161,10 @@ func (r *remote) do(req *http.Request) (status int, body []byte, err error) {
 	case int64(len(body)) > limit:
 		return 0, nil, r.fail(RemoteTooLarge, nil, "the answer is over "+bytesText(limit)+": ask for less")
 	}
-	return res.StatusCode, body, r.check(res, body)
+	if err := r.check(res, body); err != nil {
+		return res.StatusCode, body, err
+	}
+	return res.StatusCode, redactAnswer(body, secrets), nil
 }
 
 // check refuses a success that is not JSON.
@@ -174,7 +188,7 @@ func (r *remote) check(res *http.Response, body []byte) error {
 	if typ == "" {
 		typ = "no JSON"
 	}
-	return r.fail(RemoteStranger, err, fmt.Sprintf("answers %s that is no JSON: is this a %s?", visibleASCII(typ), r.source))
+	return r.fail(RemoteStranger, err, fmt.Sprintf("answers %s that is no JSON: is this a %s?", visibleASCII(r.heard(typ)), r.source))
 }
 
 // refusal names an answer that is no success.
@@ -197,7 +211,7 @@ func (r *remote) refusal(res *http.Response, body []byte, secrets []string) *Rem
 		e.Kind = RemoteRedirect
 		e.text = code + " redirects"
 		if u, err := res.Location(); err == nil && u.Host != "" {
-			e.text += " to " + visibleASCII(u.Scheme+"://"+u.Host)
+			e.text += " to " + visibleASCII(r.heard(u.Scheme+"://"+u.Host))
 		}
 		e.text += ", which is not followed: a log-in page? Name the " + r.source + " behind it"
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden, res.StatusCode == http.StatusProxyAuthRequired:
@@ -358,16 +372,6 @@ func oneLine(s string) string {
 		cut--
 	}
 	return s[:cut] + "…"
-}
-
-// redact takes out what must not be shown, should a server repeat it.
-func redact(s string, secrets []string) string {
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, "xxxxx")
-		}
-	}
-	return s
 }
 
 func visibleASCII(s string) string {

@@ -317,7 +317,7 @@ func (t *tail) live(ctx context.Context) (refused bool, err error) {
 				continue
 			}
 			if err := t.read(m.text, before); err != nil {
-				return false, t.l.fail(RemoteShape, err, "what it sends is not understood: "+oneLine(err.Error()))
+				return false, t.l.fail(RemoteShape, err, "what it sends is not understood: "+oneLine(t.l.heard(err.Error())))
 			}
 		}
 	}
