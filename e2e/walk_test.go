@@ -161,7 +161,7 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 		t.Fatalf("%+v %v", all, err)
 	}
 	report, stderr, code := cli(t, tmp, "incident", "report", all.Incidents[0].ID, "--connect", "unix:"+filepath.Join(dirs[0], "failback.sock"))
-	for _, text := range []string{"closed by ", "| first failure | 20", "| traffic back | 20", "suspect", "## Decisions", "seen to, users"} {
+	for _, text := range []string{"closed by ", "| first failure | 20", "| traffic back | 20", "SUSPECT", "## Decisions", "seen to, users"} {
 		if code != 0 || !strings.Contains(report, text) {
 			t.Errorf("its report has no %q: %s%s", text, report, stderr)
 		}
