@@ -208,7 +208,11 @@ func (m *model) takeRecorded(msg recordedMsg) tea.Cmd {
 		}
 		m.say(bad, "ticked here alone: "+m.th.outside(sources.Why(msg.err)))
 	case msg.ticks != nil:
-		m.say(good, msg.what+", kept in the incident")
+		said := msg.what + ", kept in the incident"
+		if len(msg.steps) == 1 && msg.result != nil {
+			said = m.th.outside(msg.result.Message) // that somebody ticked it before, too
+		}
+		m.say(good, said)
 	case msg.err != nil && msg.form == m.form && m.form != nil:
 		why := sources.Why
 		if f := m.form.refused; f != nil {
@@ -311,15 +315,16 @@ func (m *model) keepTicks(changed int) tea.Cmd {
 	ctx, src := m.ctx, m.src
 	return func() tea.Msg {
 		var err error
+		var res *api.Result
 		for _, t := range send {
-			_, err = src.Give(ctx, func(ctx context.Context, a sources.API) (*api.Result, error) {
+			res, err = src.Give(ctx, func(ctx context.Context, a sources.API) (*api.Result, error) {
 				return a.IncidentTick(ctx, id, book, t.step, t.done)
 			})
 			if err != nil {
 				break
 			}
 		}
-		return recordedMsg{what: what, err: err, ticks: r, steps: steps}
+		return recordedMsg{what: what, result: res, err: err, ticks: r, steps: steps}
 	}
 }
 
