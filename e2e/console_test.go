@@ -354,10 +354,13 @@ func TestLeaveOrStop(t *testing.T) {
 		o := open(t, program)
 		o.press("q")
 		o.shows("Leave the console?", "leave it serving", "stop it")
+		o.shows("off, read-only: W arms")
 		for range 8 { // for longer than it is deaf
-			o.press("Enter", "q", "y")
+			o.press("s", "y", "Enter")
 			o.more(t, 5)
 		}
+		o.hides("Leave the console?")
+		o.press("q")
 		o.shows("Leave the console?")
 		o.pressUntil("l", "leave", func() bool { return o.flag("alternate_on") == "0" })
 		o.restored(0)
@@ -377,9 +380,12 @@ func TestLeaveOrStop(t *testing.T) {
 		o := open(t, program)
 		o.more(t, 25)
 		o.stop()
+		o.press("W")
+		o.shows("ARMED")
 		o.press("q")
 		o.shows("Leave the console?")
-		o.pressUntil("s", "stop", func() bool { return o.flag("alternate_on") == "0" })
+		o.pressUntil("s", "choose to stop", func() bool { return strings.Contains(o.screen(), "Stop the gateway?") })
+		o.pressUntil("y", "stop", func() bool { return o.flag("alternate_on") == "0" })
 		o.restored(0)
 		if alive(o.gateway) {
 			t.Error("the prompt is back and the gateway still runs")

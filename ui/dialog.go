@@ -37,7 +37,7 @@ const (
 // dialog asks before a share changes. It is bound to an upstream by name and
 // to the revision that was shown; what it says of them is read anew each time.
 type dialog struct {
-	id       int
+	lone
 	upstream string
 	act      action
 	to       int
@@ -50,10 +50,6 @@ type dialog struct {
 	why, name textinput.Model
 	focus     field
 	scroll    int
-
-	lastKey time.Time
-	try     int  // y pressed so far
-	pending bool // the last y waits for quiet
 
 	sending bool
 	sentAt  time.Time
@@ -69,7 +65,7 @@ func (m *model) openAction(u *api.Upstream, act action, to int) {
 	m.typing = false
 	m.dialogs++
 	m.dialog = &dialog{
-		id: m.dialogs, upstream: u.Name, act: act, to: to, base: u.Revision, opened: m.now,
+		lone: lone{id: m.dialogs}, upstream: u.Name, act: act, to: to, base: u.Revision, opened: m.now,
 		why: newField(), name: newField(),
 	}
 	m.dialog.focusNeeded(m)
@@ -309,11 +305,9 @@ func (d *dialog) turn(a *assessment, by int) {
 }
 
 func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
-	last := d.lastKey
-	d.lastKey = m.now
-	if d.pending {
-		d.pending = false
-		m.say(warn, "other keys came with the y, as pasted text has it: nothing was sent")
+	last, void := d.heard(m.now)
+	if void {
+		m.say(warn, otherKeys+"nothing was sent")
 	}
 	if m.now.Sub(d.opened) < deafFor {
 		return nil
@@ -369,9 +363,7 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			m.say(warn, "y is off: "+why)
 			return nil
 		}
-		d.try++
-		d.pending = true
-		return m.later(quietFor, quietMsg{d.id, d.try})
+		return d.ask(m)
 	case "n":
 		d.close(m)
 	case "r":
@@ -388,10 +380,8 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 
 // paste reports whether a field took it.
 func (d *dialog) paste(m *model, p tea.PasteMsg) bool {
-	d.lastKey = m.now
-	if d.pending {
-		d.pending = false
-		m.say(warn, "pasted text came with the y: nothing was sent")
+	if _, void := d.heard(m.now); void {
+		m.say(warn, pastedY+"nothing was sent")
 	}
 	if m.now.Sub(d.opened) < deafFor || m.tiny() {
 		return false
@@ -446,11 +436,13 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 
 // quiet sends the command if no key followed the y, and all still holds.
 func (m *model) quiet(msg quietMsg) tea.Cmd {
+	if l := m.leaving; l != nil && l.answers(msg) {
+		return l.end(m)
+	}
 	d := m.dialog
-	if d == nil || d.id != msg.dialog || d.try != msg.try || !d.pending {
+	if d == nil || !d.answers(msg) {
 		return nil
 	}
-	d.pending = false
 	a := d.assess(m)
 	if why := d.notReady(&a); why != "" {
 		m.say(warn, "nothing was sent: "+why)

@@ -82,6 +82,7 @@ func TestKeysOverAScreen(t *testing.T) {
 	try("calm", typing, "enter", []string{"/", "v"}, func(m *model) bool { return !m.typing && m.lists[overview].filter == "v" })
 	try("calm", typing, "esc", []string{"/", "v"}, func(m *model) bool { return !m.typing && m.lists[overview].filter == "" })
 	try("leaving", leaving, "esc", nil, func(m *model) bool { return m.leaving == nil })
-	try("leaving", leaving, "s", nil, func(m *model) bool { return m.stop })
+	try("leaving-armed", leaving, "s", nil, func(m *model) bool { return m.leaving.stopping })
+	try("leaving-stop", leaving, "y", nil, func(m *model) bool { return m.leaving.pending })
 	try("calm", "dialog", "n", []string{"W", "<"}, func(m *model) bool { return m.dialog == nil })
 }

@@ -155,8 +155,9 @@ var dialogTable = []Key{
 	{"filter, query and range while they are typed", "enter", "take what was typed"},
 	{"filter, query and range while they are typed", "esc", "clear the filter, or leave query and range as they were"},
 	{"leaving, where this console started the gateway", "l", "leave it serving"},
-	{"leaving, where this console started the gateway", "s", "stop it: it drains first"},
-	{"leaving, where this console started the gateway", "esc", "stay"},
+	{"leaving, where this console started the gateway", "s", "choose to stop it, while writing is armed"},
+	{"leaving, where this console started the gateway", "y", "yes, behind s: stop it, it drains first. Paste never"},
+	{"leaving, where this console started the gateway", "esc", "stay, as with any other key"},
 }
 
 // Key is a key of the console as the documentation lists it.

@@ -6,14 +6,21 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// leaving asks what becomes of a gateway that this console started.
-type leaving struct{ opened time.Time }
+// leaving asks what becomes of a gateway that this console started. To stop it
+// takes what any change of traffic takes: writing armed, a key that chooses it,
+// and a y.
+type leaving struct {
+	lone
+	opened   time.Time
+	stopping bool // s was pressed: y stops it
+}
 
 // leave ends the console, after a question if it started the gateway.
 func (m *model) leave() tea.Cmd {
 	if m.o.Started && !m.o.Demo {
 		m.frozen = nil
-		m.leaving = &leaving{opened: m.now}
+		m.dialogs++
+		m.leaving = &leaving{lone: lone{id: m.dialogs}, opened: m.now}
 		return nil
 	}
 	return tea.Quit
@@ -30,22 +37,57 @@ func (m *model) leaveNow() tea.Cmd {
 }
 
 func (l *leaving) key(m *model, k tea.KeyPressMsg) tea.Cmd {
-	if m.now.Sub(l.opened) < deafFor {
+	last, void := l.heard(m.now)
+	if void {
+		m.say(warn, otherKeys+"the gateway serves on")
+	}
+	s := k.String()
+	if m.now.Sub(l.opened) < deafFor || s == "q" && m.now.Sub(last) < deafFor { // it is held
 		return nil
 	}
-	switch k.String() {
-	case "l":
+	switch {
+	case s == "l":
 		return tea.Quit
-	case "s":
-		if m.tiny() || m.o.ReadOnly {
-			return nil // the question cannot be read, or nothing may be changed from here
+	case s == "s" && !m.tiny(): // else the question cannot be read
+		if why := m.noWrite(); why != "" {
+			m.say(warn, "s is off: "+why)
+			return nil
 		}
-		m.stop = true
-		return tea.Quit
-	case "esc", "n":
+		l.stopping = true
+	case s == "y" && l.stopping && !m.tiny():
+		if m.now.Sub(last) < quietFor {
+			m.say(warn, "the y came with other keys, as pasted text has it: the gateway serves on")
+			return nil
+		}
+		return l.ask(m)
+	default:
 		m.leaving = nil
+		if s != "esc" && s != "n" {
+			m.say(warn, m.th.outside(s)+" closed the question; the console stays, the gateway serves on")
+		}
 	}
 	return nil
+}
+
+// pasted is of pasted text, which answers nothing.
+func (l *leaving) pasted(m *model) {
+	l.heard(m.now)
+	l.stopping = false
+}
+
+// end leaves and has the gateway stopped, if that may still be done from here.
+func (l *leaving) end(m *model) tea.Cmd {
+	why := m.noWrite()
+	if m.tiny() {
+		why = "the window is too small to read it"
+	}
+	if why != "" {
+		l.stopping = false
+		m.say(warn, "nothing was stopped: "+why)
+		return nil
+	}
+	m.stop = true
+	return tea.Quit
 }
 
 // box is the question's text.
@@ -54,16 +96,28 @@ func (l *leaving) box(m *model) (title string, body []row) {
 	if s := m.live.state.Value(); s != nil {
 		rate = m.number(m.live.state.Number(s.Traffic.RPS, m.now), rateFormat) + " req/s"
 	}
-	stop := row{{"s", accent}, {"  stop it: it drains, and clients get nothing from it then", bad}}
-	if m.o.ReadOnly {
-		stop = styled(dim, "s  is off: this console was started with --read-only")
+	serves := plain("This console started the gateway, which serves " + rate + " now.")
+	stay := row{{"esc", accent}, {"  stay          (any other key closes this too)", normal}}
+	if l.stopping {
+		return "Stop the gateway?", []row{
+			serves,
+			styled(bad, "It drains, and clients get nothing from it then."),
+			nil,
+			{{"y", accent}, {"  stop it", strong}},
+			{{"l", accent}, {"  leave it serving", normal}},
+			stay,
+		}
+	}
+	stop := row{{"s", accent}, {"  stop it, after a y: it drains, and clients get nothing from it then", bad}}
+	if why := m.noWrite(); why != "" {
+		stop = styled(dim, "s  stop it: off, "+why)
 	}
 	return "Leave the console?", []row{
-		plain("This console started the gateway, which serves " + rate + " now."),
+		serves,
 		plain("It is another process and does not need the console."),
 		nil,
 		{{"l", accent}, {"  leave it serving; failback console comes back to it", normal}},
 		stop,
-		{{"esc", accent}, {"  stay          (enter and q do nothing)", normal}},
+		stay,
 	}
 }

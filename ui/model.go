@@ -199,6 +199,7 @@ func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 	p.Content = oneLine(p.Content)
 	switch {
 	case m.leaving != nil:
+		m.leaving.pasted(m)
 	case m.dialog != nil:
 		if m.dialog.paste(m, p) {
 			return nil

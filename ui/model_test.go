@@ -203,8 +203,16 @@ func TestLeave(t *testing.T) {
 		{name: "demo", started: true, demo: true, keys: []string{"q"}, quit: true},
 		{name: "started, asked", started: true, keys: []string{"q"}},
 		{name: "started, enter", started: true, keys: []string{"q", "enter", "q", "y"}},
+		{name: "started, not armed", started: true, keys: []string{"q", "s", "y", "s", "y"}},
+		{name: "started, status", started: true, keys: append([]string{"q"}, word("status")...)},
+		{name: "started, armed, status", started: true, keys: append([]string{"W", "q"}, word("status")...)},
+		{name: "started, armed, stop", started: true, keys: append([]string{"W", "q"}, word("stop")...)},
+		{name: "started, armed, s alone", started: true, keys: []string{"W", "q", "s", "s", "enter"}},
+		{name: "started, y alone", started: true, keys: []string{"W", "q", "y"}},
+		{name: "started, s and no", started: true, keys: []string{"W", "q", "s", "esc", "y"}},
 		{name: "started, leave it", started: true, keys: []string{"q", "l"}, quit: true},
-		{name: "started, stop it", started: true, keys: []string{"q", "s"}, quit: true, stop: true},
+		{name: "started, stop it", started: true, keys: []string{"W", "q", "s", "y"}, quit: true, stop: true},
+		{name: "started, s and leave it", started: true, keys: []string{"W", "q", "s", "l"}, quit: true},
 		{name: "started, stay", started: true, keys: []string{"q", "esc", "s", "l"}},
 		{name: "started, ctrl+c twice", started: true, keys: []string{"ctrl+c", "ctrl+c"}, quit: true},
 		{name: "from a dialog, ctrl+c", keys: []string{"W", "<", "ctrl+c"}, quit: true},
@@ -230,6 +238,64 @@ func TestLeave(t *testing.T) {
 			if follow(m, cmd) {
 				t.Fatalf("%s left within 300 ms", k)
 			}
+		}
+	})
+}
+
+// A y that stops the gateway stands alone, and comes while writing is armed.
+func TestStopTakesALoneY(t *testing.T) {
+	asked := func(f func(m *model) []tea.Cmd) (quit, stop bool, said string) {
+		inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+			m.o.Started = true
+			typed(m, "W", "q", "s")
+			if !strings.Contains(screenOf(m), "Stop the gateway?") {
+				t.Fatalf("it does not ask:\n%s", screenOf(m))
+			}
+			quit = follow(m, f(m)...)
+			stop, said = m.stop, m.message.text
+		})
+		return quit, stop, said
+	}
+	if quit, stop, _ := asked(func(m *model) []tea.Cmd { time.Sleep(time.Second); return keys(m, "y") }); !quit || !stop {
+		t.Error("a lone y does not stop it")
+	}
+	for name, f := range map[string]func(m *model) []tea.Cmd{
+		"at once":     func(m *model) []tea.Cmd { return keys(m, "y") },
+		"and another": func(m *model) []tea.Cmd { time.Sleep(time.Second); return keys(m, "y", "e") },
+		"pasted": func(m *model) []tea.Cmd {
+			time.Sleep(time.Second)
+			_, cmd := m.Update(tea.PasteMsg{Content: "y"})
+			return []tea.Cmd{cmd}
+		},
+		"and a paste": func(m *model) []tea.Cmd {
+			time.Sleep(time.Second)
+			c := keys(m, "y")
+			_, cmd := m.Update(tea.PasteMsg{Content: "es"})
+			return append(c, cmd)
+		},
+		"no more armed": func(m *model) []tea.Cmd { time.Sleep(armFor); return keys(m, "y") },
+	} {
+		if quit, stop, said := asked(f); quit || stop || said == "" {
+			t.Errorf("%s: left %t, stop %t, said %q", name, quit, stop, said)
+		}
+	}
+}
+
+// The question says what it asks for, and that a stray key closed it.
+func TestLeavingSaysHow(t *testing.T) {
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		m.o.Started = true
+		typed(m, "q")
+		if s := screenOf(m); !strings.Contains(s, "off, read-only: W arms") || !strings.Contains(s, "any other key closes") {
+			t.Error(s)
+		}
+		typed(m, "s")
+		if m.leaving == nil || !strings.Contains(m.message.text, "W arms") {
+			t.Errorf("not armed: %q", m.message.text)
+		}
+		typed(m, "t")
+		if m.leaving != nil || !strings.Contains(m.message.text, "t closed the question") {
+			t.Errorf("t: %q", m.message.text)
 		}
 	})
 }

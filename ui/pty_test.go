@@ -198,10 +198,10 @@ func TestCrash(t *testing.T) {
 func TestStop(t *testing.T) {
 	for name, tt := range map[string]struct {
 		started, demo bool
-		keys          string
+		keys          string // the last again and again
 		want          bool
 	}{
-		"asked":    {started: true, keys: "s", want: true},
+		"asked":    {started: true, keys: "ssy", want: true},
 		"left":     {started: true, keys: "l"},
 		"demo":     {started: true, demo: true, want: true},
 		"not ours": {},
@@ -215,13 +215,17 @@ func TestStop(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- Run(t.Context(), o) }()
 			waitFor(t, func() bool { return strings.Contains(y.written(), "OPEN try in") })
+			if tt.want && !tt.demo {
+				_, _ = y.master.WriteString("W")
+				waitFor(t, func() bool { return strings.Contains(y.written(), "ARMED") })
+			}
 			_, _ = y.master.WriteString("q")
 			if tt.keys != "" {
 				waitFor(t, func() bool { return strings.Contains(y.written(), "Leave the console?") })
 			}
-			tick := time.NewTicker(50 * time.Millisecond)
+			tick := time.NewTicker(deafFor + quietFor)
 			defer tick.Stop()
-			for { // it is deaf at first
+			for i := 0; ; i++ { // it is deaf at first
 				select {
 				case err := <-done:
 					if err != nil || stopped != tt.want {
@@ -230,7 +234,9 @@ func TestStop(t *testing.T) {
 					y.restored(t)
 					return
 				case <-tick.C:
-					_, _ = y.master.WriteString(tt.keys)
+					if tt.keys != "" {
+						_, _ = y.master.WriteString(tt.keys[min(i, len(tt.keys)-1):][:1])
+					}
 				}
 			}
 		})

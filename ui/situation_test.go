@@ -259,6 +259,14 @@ var situations = []struct {
 	}},
 	{"undo", func(m *model) { incident(m); keys(m, "W", "u") }},
 	{"leaving", func(m *model) { incident(m); m.o.Started = true; keys(m, "q") }},
+	{"leaving-armed", func(m *model) { incident(m); m.o.Started = true; keys(m, "W", "q") }},
+	{"leaving-stop", func(m *model) {
+		incident(m)
+		m.o.Started = true
+		keys(m, "W", "q")
+		time.Sleep(deafFor)
+		keys(m, "s")
+	}},
 	{"notices", func(m *model) {
 		s := incidentState()
 		s.Passthrough = &api.Passthrough{Order: []string{"vertex-us-central1", "anthropic-us-east-1"}, Until: time.Now().Add(29 * time.Minute), By: "ben", Why: "all else is broken"}
