@@ -258,10 +258,7 @@ func (m *model) decisionCandidates(v *api.Decision, w int) []row {
 		return []row{styled(dim, "   none")}
 	}
 	out := m.th.outside
-	tried := make(map[string]bool)
-	for i := range v.Attempts {
-		tried[v.Attempts[i].Provider] = true
-	}
+	tried, by := text.Tried(v), text.Answered(v)
 	g := [][]span{heads("PROVIDER", "WEIGHT", "SHARE", "WHAT BECAME OF IT", "MODEL")}
 	var below [][]row
 	answered := false // by one before it
@@ -277,9 +274,9 @@ func (m *model) decisionCandidates(v *api.Decision, w int) []row {
 			if c.SkippedWhy != "" {
 				meaning = out(c.SkippedWhy) + "; " + meaning
 			}
-		case c.Provider == v.SelectedProvider:
+		case i == by:
 			what, st, answered = "answered", good, true
-		case tried[c.Provider]:
+		case slices.Contains(tried, i):
 			what, st = "attempted", normal
 		}
 		g = append(g, []span{{out(c.Provider), normal}, {text.Rate(c.Weight), normal}, {percent(c.Share), normal}, {what, st}, {out(c.Model), normal}})

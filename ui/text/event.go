@@ -192,32 +192,42 @@ func Path(d *api.Decision) string {
 		}
 		b.WriteString(s)
 	}
-	attempted := make(map[string]bool, len(d.Attempts))
-	for i := range d.Attempts {
-		attempted[d.Attempts[i].Provider] = true
+	asked, tried := Tried(d), make([]bool, len(d.Candidates))
+	for _, c := range asked {
+		if c >= 0 {
+			tried[c] = true
+		}
 	}
 	next := 0
+	ended := func(of int) {
+		name := d.Attempts[next].Provider
+		if of >= 0 {
+			name = nameOf(d, of)
+		}
+		step(name + " " + d.Attempts[next].Class)
+		next++
+	}
 	answered := func() bool { return next == len(d.Attempts) && next > 0 && d.Attempts[next-1].Class == "ok" }
 	for i := 0; i < len(d.Candidates) && !answered(); i++ {
 		c := &d.Candidates[i]
 		switch {
-		case attempted[c.Provider]:
+		case tried[i]:
 			// All attempts up to the last on this candidate.
 			last := next
 			for j := next; j < len(d.Attempts); j++ {
-				if d.Attempts[j].Provider == c.Provider {
+				if asked[j] == i {
 					last = j + 1
 				}
 			}
-			for ; next < last; next++ {
-				step(d.Attempts[next].Provider + " " + d.Attempts[next].Class)
+			for next < last {
+				ended(asked[next])
 			}
 		case c.Skipped != "":
-			step(c.Provider + " skipped: " + c.Skipped)
+			step(nameOf(d, i) + " skipped: " + c.Skipped)
 		}
 	}
-	for ; next < len(d.Attempts); next++ {
-		step(d.Attempts[next].Provider + " " + d.Attempts[next].Class)
+	for next < len(d.Attempts) {
+		ended(asked[next])
 	}
 	if b.Len() == 0 {
 		step(d.Reason)

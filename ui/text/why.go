@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,20 +71,10 @@ func passed(d *api.Decision, from, to int) string {
 	var ss []string
 	for i := max(from, 0); i < min(to, len(d.Candidates)); i++ {
 		if c := &d.Candidates[i]; c.Skipped != "" {
-			ss = append(ss, c.Provider+" ("+because(c.Skipped)+")")
+			ss = append(ss, nameOf(d, i)+" ("+because(c.Skipped)+")")
 		}
 	}
 	return strings.Join(ss, "; ")
-}
-
-// place is where a provider is among the candidates, -1 if it is not.
-func place(d *api.Decision, provider string) int {
-	for i := range d.Candidates {
-		if d.Candidates[i].Provider == provider {
-			return i
-		}
-	}
-	return -1
 }
 
 func nobodyAsked(d *api.Decision) string {
@@ -97,15 +88,16 @@ func nobodyAsked(d *api.Decision) string {
 }
 
 func firstAsked(d *api.Decision) string {
-	first := d.Attempts[0].Provider
-	at := place(d, first)
-	s := first + " was asked first"
+	at, name := asked(d, 0)
+	// A provider that stands twice is the primary where it stands first.
+	primary := d.Attempts[0].Provider == d.PrimaryProvider && at <= nextOf(d, d.PrimaryProvider, len(d.Candidates))
+	s := name + " was asked first"
 	switch p := passed(d, 0, at); {
-	case first == d.PrimaryProvider && d.Reason == "overflow":
+	case primary && d.Reason == "overflow":
 		return s + ": it is the primary, and " + Meaning("overflow")
 	case p != "":
 		return s + "; passed by before it: " + p
-	case first == d.PrimaryProvider:
+	case primary:
 		return s + ": it is the primary, and it was open"
 	}
 	return s + ": it was the first in order that was open"
@@ -114,7 +106,8 @@ func firstAsked(d *api.Decision) string {
 // whyRecorded says what followed attempt i and what decided so.
 func whyRecorded(d *api.Decision, i int) string {
 	a := &d.Attempts[i]
-	s := a.Provider + ": " + because(a.Class) + ". "
+	at, name := asked(d, i)
+	s := name + ": " + because(a.Class) + ". "
 	wait := ""
 	if a.WaitMS != nil && *a.WaitMS > 0 {
 		wait = " after a wait of " + Seconds(*a.WaitMS/1000)
@@ -123,9 +116,9 @@ func whyRecorded(d *api.Decision, i int) string {
 	if a.Why != "" {
 		why = ": " + Ruled(a.Why)
 	}
-	next := ""
+	to, next := -1, ""
 	if i+1 < len(d.Attempts) {
-		next = d.Attempts[i+1].Provider
+		to, next = asked(d, i+1)
 	}
 	switch a.Next {
 	case "answered":
@@ -134,7 +127,7 @@ func whyRecorded(d *api.Decision, i int) string {
 		return s + "It was asked again" + wait + why
 	case "switch":
 		s += next + " was asked" + wait + why
-		if p := passed(d, place(d, a.Provider)+1, place(d, next)); p != "" {
+		if p := passed(d, at+1, to); p != "" {
 			s += "; passed by: " + p
 		}
 		return s
@@ -144,13 +137,15 @@ func whyRecorded(d *api.Decision, i int) string {
 
 // whyNext says why attempt i+1 followed attempt i.
 func whyNext(d *api.Decision, i int) string {
-	a, b := &d.Attempts[i], &d.Attempts[i+1]
-	s := a.Provider + ": " + because(a.Class) + ". "
-	if a.Provider == b.Provider {
+	a := &d.Attempts[i]
+	at, name := asked(d, i)
+	to, next := asked(d, i+1)
+	s := name + ": " + because(a.Class) + ". "
+	if at == to && a.Provider == d.Attempts[i+1].Provider {
 		return s + again(a.Class)
 	}
-	s += "Another candidate may take that over, and " + b.Provider + " was the next in order"
-	if p := passed(d, place(d, a.Provider)+1, place(d, b.Provider)); p != "" {
+	s += "Another candidate may take that over, and " + next + " was the next in order"
+	if p := passed(d, at+1, to); p != "" {
 		s += " that was open; passed by: " + p
 	}
 	return s
@@ -177,10 +172,11 @@ func again(class string) string {
 // whyLast says why nothing followed the last attempt.
 func whyLast(d *api.Decision, i int) string {
 	a := &d.Attempts[i]
+	_, name := asked(d, i)
 	if a.Class == "ok" {
-		return a.Provider + ": " + because(a.Class) + ". Nothing had to follow"
+		return name + ": " + because(a.Class) + ". Nothing had to follow"
 	}
-	s := a.Provider + ": " + because(a.Class) + ". "
+	s := name + ": " + because(a.Class) + ". "
 	switch a.Class {
 	case "invalid_request", "content_filter":
 		if d.WorkflowStatus == "rejected" {
@@ -200,11 +196,12 @@ func whyLast(d *api.Decision, i int) string {
 	case d.RemainingDeadlineMS <= 0 || d.Reason == "deadline":
 		return s + "No time was left for another"
 	}
+	tried := Tried(d)
 	waiting := "" // could have been asked
 	for j := range d.Candidates {
 		c := &d.Candidates[j]
-		if c.Skipped == "" && !attempted(d, c.Provider) {
-			waiting = c.Provider
+		if c.Skipped == "" && !slices.Contains(tried, j) {
+			waiting = nameOf(d, j)
 			break
 		}
 	}
@@ -222,15 +219,6 @@ func whyLast(d *api.Decision, i int) string {
 	return s + "The attempts of one request were used up (retry.attempts, retry.max_switches) or a repetition could have done something twice (side_effects), so " + waiting + " was not asked"
 }
 
-func attempted(d *api.Decision, provider string) bool {
-	for i := range d.Attempts {
-		if d.Attempts[i].Provider == provider {
-			return true
-		}
-	}
-	return false
-}
-
 // outcome says what the request came to.
 func outcome(d *api.Decision) string {
 	code := "HTTP " + strconv.Itoa(d.HTTPStatus)
@@ -238,7 +226,11 @@ func outcome(d *api.Decision) string {
 	case "completed":
 		return "completed: the primary answered"
 	case "degraded_completed":
-		s := "degraded_completed: " + d.SelectedProvider + " answered instead of " + d.PrimaryProvider + ", because of " + because(d.Reason)
+		by := d.SelectedProvider
+		if c := Answered(d); c >= 0 {
+			by = nameOf(d, c)
+		}
+		s := "degraded_completed: " + by + " answered instead of " + d.PrimaryProvider + ", because of " + because(d.Reason)
 		if d.Substitute {
 			s += "; it is another model"
 		}
