@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"failback/gateway"
 	"failback/gateway/config"
 	"failback/gateway/operator/api"
 	"failback/sources"
@@ -75,7 +74,7 @@ func runRules(in *invocation) error {
 	}
 	defer known.close()
 	o.Selector, o.Every = known.sources.Prometheus.Selector, known.every
-	o.Objectives, o.Jobs = known.objectives, known.jobs
+	o.Objectives = known.objectives
 
 	note := []string{"Alert rules of failback for Prometheus, from failback rules. docs/alerts.md says what each means."}
 	if past > 0 {
@@ -111,7 +110,6 @@ type rulesKnown struct {
 	sources    api.Sources
 	every      time.Duration
 	objectives []rules.Objective
-	jobs       map[string]time.Duration
 	gateway    sources.Embedded // nil: none was asked
 	close      func()
 }
@@ -120,7 +118,7 @@ type rulesKnown struct {
 // configuration. Without a configured Prometheus the past is in the gateway of
 // that configuration.
 func (in *invocation) rulesSource(past bool) (*rulesKnown, error) {
-	k := &rulesKnown{jobs: map[string]time.Duration{}, close: func() {}}
+	k := &rulesKnown{close: func() {}}
 	if in.connect == "" {
 		cfg, err := config.LoadText(config.Source{Path: in.config, Env: os.LookupEnv})
 		if err != nil {
@@ -154,7 +152,6 @@ func (k *rulesKnown) fromConfig(cfg *config.Config) {
 			Method: p.Method, TimeoutSeconds: p.Timeout.Seconds(), Tenant: p.Tenant,
 		}
 	}
-	k.jobs = gateway.JobPaces(cfg)
 	for _, m := range cfg.Models {
 		if m.SLO == nil {
 			continue
@@ -175,9 +172,6 @@ func (k *rulesKnown) fromState(s *api.State) {
 		for _, b := range m.Budgets {
 			k.objectives = append(k.objectives, rules.Objective{Model: m.Name, Kind: b.Objective, Window: time.Duration(b.WindowSeconds * float64(time.Second))})
 		}
-	}
-	for _, j := range s.Jobs {
-		k.jobs[j.Name] = time.Duration(j.EverySeconds * float64(time.Second))
 	}
 }
 

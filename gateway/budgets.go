@@ -118,6 +118,12 @@ func (g *Gateway) budgetsByModel() map[string][]api.Budget {
 			Good: r.Good, Bad: r.Bad,
 			Spent: budgetNumber(r.Spent, now.Wall), BurnFast: budgetNumber(r.Fast, now.Wall), BurnSlow: budgetNumber(r.Slow, now.Wall),
 		}
+		switch {
+		case r.BurnsFast:
+			b.Burning = api.BurningFast
+		case r.BurnsSlow:
+			b.Burning = api.BurningSlow
+		}
 		for _, s := range r.By {
 			b.By = append(b.By, api.BudgetSpend{Provider: s.Provider, Reason: s.Reason, Bad: s.Bad})
 		}

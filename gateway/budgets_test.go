@@ -173,7 +173,7 @@ func TestOutageIsSpent(t *testing.T) {
 		}{{"availability", 18, 6, 2.5}, {"first_output", 6, 2, 0.5}} {
 			b := budgetOf(t, g, want.objective)
 			good, bad := want.good*times, want.bad*times
-			if b.Good != good || b.Bad != bad || math.Abs(b.Spent.Value-want.spent) > 1e-9 || math.Abs(b.BurnFast.Value-want.spent) > 1e-9 || math.Abs(b.BurnSlow.Value-want.spent) > 1e-9 {
+			if b.Good != good || b.Bad != bad || math.Abs(b.Spent.Value-want.spent) > 1e-9 || math.Abs(b.BurnFast.Value-want.spent) > 1e-9 || math.Abs(b.BurnSlow.Value-want.spent) > 1e-9 || b.Burning != "" {
 				t.Errorf("%s: %+v", want.objective, b)
 			}
 			if diff := cmp.Diff([]api.BudgetSpend{{Provider: "a", Reason: "server_error", Bad: bad}}, b.By); diff != "" {
@@ -252,6 +252,25 @@ func TestBudgetsOfAStoreAddUp(t *testing.T) {
 	if by := budgetOf(t, gs[0], "availability").By; len(by) != 1 || by[0] != (api.BudgetSpend{Provider: "a", Reason: "server_error", Bad: 3}) {
 		t.Errorf("%+v", by)
 	}
+}
+
+// The gateway says that a budget burns as the alerts say it.
+func TestBurningIsSaid(t *testing.T) {
+	u := newSpentUpstream(t)
+	g := spending(t, t.TempDir(), "g", u.URL, "slo: {availability: 0.95}, ", "")
+	is := func(when, want string) {
+		t.Helper()
+		if b := budgetOf(t, g, "availability"); b.Burning != want {
+			t.Errorf("%s: %q of %+v", when, b.Burning, b)
+		}
+	}
+	ask(t, g, "m", false, 3)
+	is("all good", "")
+	u.broken.Store(true)
+	ask(t, g, "m", false, 3)
+	is("half of them are bad: ten times too fast", api.BurningSlow)
+	ask(t, g, "m", false, 12)
+	is("five of six: 16 times too fast", api.BurningFast)
 }
 
 // spentSet is a set with one bad request.

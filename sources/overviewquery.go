@@ -72,10 +72,9 @@ func (p *prom) overview(ctx context.Context, at time.Time) (v *Overview, whole b
 		outputs        = &question{about: output, promql: q.RateBefore(before, "", promql.FirstOutput+"_count")}
 		buckets        = &question{about: output, promql: q.RateBefore(before, "le", promql.FirstOutput+"_bucket")}
 		p95            = &question{about: output, promql: "histogram_quantile(0.95, " + q.RateBefore(before, "le", promql.FirstOutput+"_bucket") + ")"}
-		// Rules aggregate away the labels that a selector names.
-		alerts     = &question{about: "alerts that fire", promql: `max by (alertname) (ALERTS{alertname=~"Failback.+",alertstate="firing"})`}
-		violations = &question{about: "violations of policy", promql: q.Violations()}
-		gone       = &question{about: "models that are gone", promql: q.Grown(p.Window(), "provider", promql.AttemptsTotal, `class="model_gone"`)}
+		alerts         = &question{about: "alerts that fire", promql: q.Firing()}
+		violations     = &question{about: "violations of policy", promql: q.Violations()}
+		gone           = &question{about: "models that are gone", promql: q.Refuses(`class="model_gone"`)}
 	)
 	all := []*question{ratio, requests, fallbacks, requestSeries, fallbackSeries, sampled, old, unscraped,
 		modelRequests, modelFallbacks, own, ownFallbacks, verdicts, outputs, buckets, p95, alerts, violations, gone}

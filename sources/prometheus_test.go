@@ -128,7 +128,7 @@ func TestOverview(t *testing.T) {
 		t.Errorf("period %s", m.Period())
 	}
 	for _, q := range f.asked {
-		own := q == "GET /api/v1/query time()" || strings.Contains(q, "ALERTS{") // which have other labels
+		own := q == "GET /api/v1/query time()" || strings.Contains(q, `ALERTS{`) && strings.Contains(q, `job=~"failback|"`)
 		if !strings.HasPrefix(q, "GET /api/v1/query ") || !own && !strings.Contains(q, `job="failback"`) {
 			t.Errorf("asked %s", q)
 		}
@@ -139,9 +139,9 @@ func TestOverview(t *testing.T) {
 // stands at 0 is not, and what cannot be asked is said and costs no number.
 func TestOverviewNames(t *testing.T) {
 	f := healthyProm()
-	f.results[`max by (alertname) (ALERTS{alertname=~"Failback.+",alertstate="firing"})`] = vector("alertname", "FailbackModelGone", 1, "FailbackBreakerOpen", 1)
+	f.results[promql.New(`job="failback"`, MinWindow).Firing()] = vector("alertname", "FailbackModelGone", 1, "FailbackBreakerOpen", 1)
 	f.results[promql.New(`job="failback"`, MinWindow).Violations()] = vector("task_type", "refund", 2, "summary", 0)
-	f.results[`sum by (provider) ((increase(ai_model_attempts_total{job="failback",class="model_gone"}[`] = vector("provider", "east", 0, "west", 1.2)
+	f.results[`max by (provider) (failback_upstream_refuses{job="failback",class="model_gone"})`] = vector("provider", "east", 0, "west", 1)
 	m, _ := clients(t, serve(t, f.ServeHTTP))
 	a := m.Overview(t.Context(), 1)
 	if a.Err != nil {
@@ -150,7 +150,7 @@ func TestOverviewNames(t *testing.T) {
 	if d := cmp.Diff([][]string{{"FailbackBreakerOpen", "FailbackModelGone"}, {"refund"}, {"west"}}, [][]string{a.Value.Alerts, a.Value.Violations, a.Value.Gone}); d != "" {
 		t.Error(d)
 	}
-	f.results["max by (alertname)"], f.results[`max by (alertname) (ALERTS{alertname=~"Failback.+",alertstate="firing"})`] = "", `!{"status":"error","errorType":"execution","error":"no"}`
+	f.results["max by (alertname)"], f.results[promql.New(`job="failback"`, MinWindow).Firing()] = "", `!{"status":"error","errorType":"execution","error":"no"}`
 	a = m.Overview(t.Context(), 2)
 	if a.Err != nil || len(a.Value.Alerts) != 0 || !slices.ContainsFunc(a.Value.Warnings, func(w string) bool { return strings.Contains(w, "alerts that fire") }) {
 		t.Errorf("%v, %+v", a.Err, a.Value)

@@ -13,7 +13,7 @@ func burning(m *model) {
 	s := openState()
 	s.Models = placesState().Models
 	b := &s.Models[0].Budgets[0]
-	b.Spent, b.BurnFast, b.BurnSlow = val(1.31), val(21.7), val(9.2)
+	b.Spent, b.BurnFast, b.BurnSlow, b.Burning = val(1.31), val(21.7), val(9.2), api.BurningFast
 	give(m, s, degradedEvents(), nil)
 }
 
@@ -36,25 +36,26 @@ func init() {
 	}
 }
 
-// The overview says of error budgets the one that is worst, from the rates on at
-// which somebody is to know, with its key, and nothing of those that last.
+// The overview says of error budgets the one that is worst, of those that
+// somebody is to know of, with its key, and nothing of those that last.
 func TestBurningBudgetOnTheOverview(t *testing.T) {
 	n := func(v float64) api.Number { return val(v) }
 	for _, tt := range []struct {
 		name              string
 		spent, fast, slow float64
+		burning           string
 		want              string
 	}{
-		{"it lasts", 0.68, 14.2, 3.1, ""},
-		{"fast", 0.68, 14.4, 3.1, "sonnet availability burns 14.4x in the last hour, 68.0% spent"},
-		{"slowly", 0.68, 9, 6, "sonnet availability burns 6.0x in the last 6h, 68.0% spent"},
-		{"spent", 1.02, 0, 0, "sonnet availability is spent: 102.0%"},
-		{"no bound", api.Unbounded, api.Unbounded, 0, "sonnet availability burns no bound in the last hour, no bound spent"},
+		{"it lasts", 0.68, 14.2, 3.1, "", ""},
+		{"fast", 0.68, 14.41, 3.1, api.BurningFast, "sonnet availability burns 14.4x in the last hour, 68.0% spent"},
+		{"slowly", 0.68, 9, 6.01, api.BurningSlow, "sonnet availability burns 6.0x in the last 6h, 68.0% spent"},
+		{"spent", 1.02, 0, 0, "", "sonnet availability is spent: 102.0%"},
+		{"no bound", api.Unbounded, api.Unbounded, 0, api.BurningFast, "sonnet availability burns no bound in the last hour, no bound spent"},
 	} {
 		inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
 			s := placesState()
 			b := &s.Models[0].Budgets[0]
-			b.Spent, b.BurnFast, b.BurnSlow = n(tt.spent), n(tt.fast), n(tt.slow)
+			b.Spent, b.BurnFast, b.BurnSlow, b.Burning = n(tt.spent), n(tt.fast), n(tt.slow), tt.burning
 			give(m, s, nil, nil)
 			if got := screenOf(m); strings.Contains(got, " BUDGET ") != (tt.want != "") || !strings.Contains(got, tt.want) {
 				t.Errorf("%s: want %q:\n%s", tt.name, tt.want, got)

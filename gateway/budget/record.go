@@ -7,10 +7,9 @@ import (
 )
 
 // Bounds of a Record: the longest window, and some for clocks that were wrong.
-const (
-	maxHours = int64(MaxWindow/hourWidth) + 48
-	maxFives = int64(fivesFor / fiveWidth)
-)
+const maxHours = int64(MaxWindow/hourWidth) + 48
+
+var maxFives = int64(fivesFor / fiveWidth)
 
 // Record is the counts of one objective as one gateway writes them down. It has
 // no more than some hundred kilobytes as JSON.

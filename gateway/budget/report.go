@@ -7,12 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// The spans that burn rates are of. The part of a five that lies before counts too.
-const (
-	FastBurn = time.Hour
-	SlowBurn = 6 * time.Hour
+	"failback/gateway/operator/api"
 )
 
 // maxReported is how many spenders a report names; the others are one of them.
@@ -42,8 +38,12 @@ type Report struct {
 	// the target allows of this many requests.
 	Spent Ratio
 	// Fast and Slow are how many times faster than the target allows it was spent
-	// in the last FastBurn and SlowBurn.
+	// within api.FastBurn.Long and api.SlowBurn.Long. The part of a five that lies
+	// before counts too.
 	Fast, Slow Ratio
+	// BurnsFast and BurnsSlow say that it burns so now: over the long time and the
+	// short one.
+	BurnsFast, BurnsSlow bool
 	By         []Spend // the most first; their sum is Bad
 }
 
@@ -79,22 +79,44 @@ func (s *Set) report(o Objective, now Instant) Report {
 	}
 	r.Covered = min(r.Covered+min(max(here, p.there), hourWidth), o.Window)
 
-	fast, slow := s.recent(o.key(), now)
-	r.Spent, r.Fast, r.Slow = rate(r.Tally, o.Target), rate(fast, o.Target), rate(slow, o.Target)
+	fast, slow := recently{burn: api.FastBurn}, recently{burn: api.SlowBurn}
+	s.recent(o.key(), now, func(age time.Duration, t Tally) {
+		fast.count(age, t)
+		slow.count(age, t)
+	})
+	r.Spent, r.Fast, r.Slow = rate(r.Tally, o.Target), rate(fast.long, o.Target), rate(slow.long, o.Target)
+	r.BurnsFast, r.BurnsSlow = fast.burns(o), slow.burns(o)
 	r.By = most(by)
 	return r
 }
 
-// recent counts for burn rates.
-func (s *Set) recent(k Key, now Instant) (fast, slow Tally) {
-	count := func(age time.Duration, t Tally) {
-		if age < FastBurn {
-			fast.add(t)
-		}
-		if age < SlowBurn {
-			slow.add(t)
-		}
+// recently is what was counted within the times of a burn.
+type recently struct {
+	burn        api.Burn
+	long, short Tally
+}
+
+func (r *recently) count(age time.Duration, t Tally) {
+	if age < r.burn.Long {
+		r.long.add(t)
 	}
+	if age < r.burn.Short {
+		r.short.add(t)
+	}
+}
+
+// burns reports whether the budget of o burns so, as the alert of that name has it.
+func (r *recently) burns(o Objective) bool {
+	most := min(r.burn.Times(o.Window)*(1-o.Target), api.BurnMostBad)
+	over := func(t Tally) bool {
+		all := float64(t.Good) + float64(t.Bad)
+		return all > 0 && float64(t.Bad)/all > most
+	}
+	return over(r.long) && over(r.short)
+}
+
+// recent visits what was counted lately, with the age of its end.
+func (s *Set) recent(k Key, now Instant, count func(age time.Duration, t Tally)) {
 	for n, f := range s.counts[k].kept.fives {
 		count(s.start+now.Up-time.Duration(n+1)*fiveWidth, *f)
 	}
@@ -106,7 +128,6 @@ func (s *Set) recent(k Key, now Instant) (fast, slow Tally) {
 			}
 		}
 	})
-	return fast, slow
 }
 
 // elsewhere visits the records of an objective; own are those of earlier

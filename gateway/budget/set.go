@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/gateway/operator/api"
 	"failback/gateway/telemetry"
 )
 
@@ -17,7 +18,7 @@ const (
 )
 
 // fivesFor is how long fives are kept.
-const fivesFor = SlowBurn + fiveWidth
+var fivesFor = api.SlowBurn.Long + fiveWidth
 
 // maxSpenders bounds the spenders of one hour; what comes on top is booked on
 // other.

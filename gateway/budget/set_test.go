@@ -102,6 +102,47 @@ func TestWhatIsSpent(t *testing.T) {
 	}
 }
 
+// A budget burns where its alert fires: above the limit, over the long time and
+// the short one, whatever its window and its target are.
+func TestBurns(t *testing.T) {
+	const month, week = 30 * 24 * time.Hour, 7 * 24 * time.Hour
+	for _, tt := range []struct {
+		name       string
+		target     float64
+		window     time.Duration
+		good, bad  int
+		wait       time.Duration
+		fast, slow bool
+	}{
+		{"nothing", 0.9, month, 0, 0, 0, false, false},
+		{"1.44%, which is not above 14.4 times", 0.999, month, 9856, 144, 0, false, true},
+		{"1.45%", 0.999, month, 9855, 145, 0, true, true},
+		{"0.6%, which is not above 6 times", 0.999, month, 9940, 60, 0, false, false},
+		{"0.61%", 0.999, month, 9939, 61, 0, false, true},
+		{"a week: 0.34%", 0.999, week, 9966, 34, 0, true, true},
+		{"a week: 0.33%", 0.999, week, 9967, 33, 0, false, true},
+		{"three hours: no faster than whole", 0.9, 3 * time.Hour, 95, 5, 0, false, false},
+		{"three hours: faster than whole", 0.9, 3 * time.Hour, 89, 11, 0, true, true},
+		{"half of all may be bad, all are", 0.5, month, 0, 100, 0, true, true},
+		{"a target of 1", 1, month, 99, 1, 0, true, true},
+		{"it ended a quarter of an hour ago", 0.999, month, 0, 100, 15 * time.Minute, false, true},
+		{"it ended three quarters of an hour ago", 0.999, month, 0, 100, 45 * time.Minute, false, false},
+	} {
+		s := New(began)
+		s.Configure([]Objective{{Model: "m", Name: Availability, Target: tt.target, Window: tt.window}}, 0)
+		for range tt.good {
+			s.Observe(good(), 0)
+		}
+		for range tt.bad {
+			s.Observe(bad("a", decision.Reset), 0)
+		}
+		r := report(t, s, at(tt.wait), Availability)
+		if r.BurnsFast != tt.fast || r.BurnsSlow != tt.slow {
+			t.Errorf("%s: fast %t, slow %t (%v, %v times)", tt.name, r.BurnsFast, r.BurnsSlow, r.Fast.Value, r.Slow.Value)
+		}
+	}
+}
+
 func TestTargetOfOneHasNoBound(t *testing.T) {
 	s := New(began)
 	s.Configure([]Objective{{Model: "m", Name: Availability, Target: 1, Window: time.Hour}}, 0)

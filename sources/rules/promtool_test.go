@@ -18,7 +18,6 @@ func tested() Options {
 		Selector: `job="failback"`, Every: 15 * time.Second, RunbookURL: "https://runbooks.example/",
 		Thresholds: Thresholds{FallbackRatio: new(0.1), Interrupted: new(0.05), ClientRetries: new(0.2), FirstOutput: new(5.0)},
 		Objectives: []Objective{{"sonnet", Availability, 720 * time.Hour}, {"sonnet", FirstOutput, 720 * time.Hour}},
-		Jobs:       map[string]time.Duration{"certificates": 24 * time.Hour, "health": time.Second},
 	}
 }
 

@@ -2,12 +2,12 @@ package rules
 
 import (
 	"cmp"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"failback/gateway/operator/api"
 	"failback/sources/promql"
 )
 
@@ -29,9 +29,6 @@ type Options struct {
 	Thresholds Thresholds
 	// Objectives are those of the models.
 	Objectives []Objective
-	// Jobs are the recurring jobs that are slower than a minute, with their
-	// pace. Of all others a minute is assumed.
-	Jobs map[string]time.Duration
 	// RunbookURL is what a runbook's id is put behind to link to it, or in place
 	// of {id} where it has that. Empty: rules name the id alone.
 	RunbookURL string
@@ -83,6 +80,8 @@ type Missing struct {
 type Set struct {
 	Rules   []Rule
 	Missing []Missing
+	// Labels are what every alert has besides its own.
+	Labels []promql.Label
 }
 
 // The times that rules wait. See docs/alerts.md for the reason of each.
@@ -94,25 +93,15 @@ const (
 	absentFor  = 2 * time.Minute
 	breakerFor = 5 * time.Minute
 	lastingFor = 15 * time.Minute
-
-	// jobSilence is three turns of a job that runs each minute. With jobFor, a
-	// scrape and an evaluation a stopped job is seen within five minutes.
-	jobSilence = 3 * time.Minute
-	jobFor     = time.Minute
 )
 
-// A budget burns fast where a fiftieth of it is gone in an hour, and slowly
-// where a twentieth is gone in six; each also over the last twelfth of that
-// time, so that an alert ends soon after its cause. These are the multi-window
-// rates of the SRE workbook, chapter 5: 14.4 and 6 for a budget of 30 days.
 var burns = []struct {
 	name, summary, severity string
-	long, short             time.Duration
-	part                    float64
-	wait                    time.Duration
+	api.Burn
+	wait time.Duration
 }{
-	{"Fast", "a fiftieth of it in an hour", Critical, time.Hour, 5 * time.Minute, 0.02, burnFor},
-	{"Slow", "a twentieth of it in six hours", Warning, 6 * time.Hour, 30 * time.Minute, 0.05, lastingFor},
+	{"Fast", "a fiftieth of it in an hour", Critical, api.FastBurn, burnFor},
+	{"Slow", "a twentieth of it in six hours", Warning, api.SlowBurn, lastingFor},
 }
 
 // New makes all rules. The error says that the selector is none, or that Every
@@ -122,12 +111,12 @@ func New(o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{}
+	s := &Set{Labels: q.Fixed()}
 	s.ratio(q, o)
 	s.users(q, o)
 	s.traffic(q)
 	s.upstreams(q)
-	s.itself(q, o)
+	s.itself(q)
 	return s, nil
 }
 
@@ -195,26 +184,25 @@ func (s *Set) burns(q query, all []Objective, kind, metric, name, bad, runbook s
 		for _, g := range groups {
 			var more []string
 			if len(groups) > 1 {
-				more = []string{"model=~" + quote(alternatives(g.models))}
+				more = []string{"model=~" + promql.Quote(alternatives(g.models))}
 			}
-			// A budget that is shorter than the time cannot burn faster than whole.
-			burn := max(b.part*g.window.Hours()/b.long.Hours(), 1)
-			exprs = append(exprs, q.burn(metric, kind, burn, b.long, more)+" and on (model) "+q.burn(metric, kind, burn, b.short, more))
+			times := b.Times(g.window)
+			exprs = append(exprs, q.burn(metric, kind, times, b.Long, more)+" and on (model) "+q.burn(metric, kind, times, b.Short, more))
 		}
 		r.Expr = strings.Join(exprs, " or ")
 		s.add(r)
 	}
 }
 
-// burn is the part of bad requests over a time where it is more than burn times
-// what the objective allows.
-func (q query) burn(metric, kind string, burn float64, over time.Duration, more []string) string {
+// burn is the part of bad requests over a time where it is more than so many
+// times what the objective allows, or more than any budget bears.
+func (q query) burn(metric, kind string, times float64, over time.Duration, more []string) string {
 	over = max(over, q.Window())
 	of := func(verdict string) string {
 		return q.Over("rate", over, "model", metric, append(slices.Clone(more), verdict)...)
 	}
-	return "(" + of(`verdict="bad"`) + " / (" + of(`verdict=~"good|bad"`) + " > 0) > on (model) " + number(math.Round(burn*1e6)/1e6) +
-		" * (1 - max by (model) (" + q.Series(promql.ObjectiveRatio, append(slices.Clone(more), "objective="+quote(kind))...) + ")))"
+	return "(" + of(`verdict="bad"`) + " / (" + of(`verdict=~"good|bad"`) + " > 0) > on (model) clamp_max(" + number(times) +
+		" * (1 - max by (model) (" + q.Series(promql.ObjectiveRatio, append(slices.Clone(more), "objective="+promql.Quote(kind))...) + ")), " + number(api.BurnMostBad) + "))"
 }
 
 func (s *Set) traffic(q query) {
@@ -243,9 +231,9 @@ func (s *Set) traffic(q query) {
 func (s *Set) upstreams(q query) {
 	s.add(Rule{
 		Name: "FailbackBreakerOpen", For: breakerFor, Severity: Warning, Runbook: "provider-5xx",
-		Expr:        "max by (provider, region, capability) (" + q.Series(promql.BreakerState, `state=~"open|half_open"`) + ") == 1",
-		Summary:     "{{ $labels.provider }} gets no {{ $labels.capability }} requests",
-		Description: "Its breaker opens again at each probe for " + promql.Span(breakerFor) + ", on one gateway at least. That long one group of signals may be red before health takes the upstream's traffic away.",
+		Expr:        "max by (provider, region, capability) (" + q.Series(promql.BreakerState, `state=~"open|half_open"`) + " unless ignoring (state) " + q.Series(promql.BreakerEnforced) + " == 0) == 1",
+		Summary:     "The breaker of {{ $labels.provider }} keeps {{ $labels.capability }} requests away",
+		Description: "It opens again at each probe for " + promql.Span(breakerFor) + ", on one gateway at least. That long one group of signals may be red before health takes the upstream's traffic away.",
 	})
 	s.add(Rule{
 		Name: "FailbackUpstreamWaits", For: quickFor, Severity: Warning, Runbook: "manual-failback",
@@ -255,13 +243,13 @@ func (s *Set) upstreams(q query) {
 	})
 	s.add(Rule{
 		Name: "FailbackCredentialRefused", For: quickFor, Severity: Critical, Runbook: "our-credential",
-		Expr:        q.Increase("provider", promql.AttemptsTotal, `class="credential"`) + " > 0",
+		Expr:        q.Refuses(`class="credential"`) + " == 1",
 		Summary:     "{{ $labels.provider }} refuses our credential",
-		Description: "The key is wrong, expired or revoked. No retry helps, and other keys of the same account may follow.",
+		Description: "A key is wrong, expired or revoked: a request or a probe found out, and nothing worked with it since. No retry helps, and other keys of the same account may follow.",
 	})
 	s.add(Rule{
 		Name: "FailbackModelGone", For: quickFor, Severity: Critical, Runbook: "retired-model",
-		Expr:        q.Increase("provider", promql.AttemptsTotal, `class="model_gone"`) + " > 0",
+		Expr:        q.Refuses(`class="model_gone"`) + " == 1",
 		Summary:     "{{ $labels.provider }} does not know a configured model any more",
 		Description: "A candidate's model is retired or renamed. The candidate is passed by until the configuration names another.",
 	})
@@ -273,13 +261,18 @@ func (s *Set) upstreams(q query) {
 	})
 }
 
-func (s *Set) itself(q query, o Options) {
+func (s *Set) itself(q query) {
 	s.add(Rule{
-		Name: "FailbackRetryBudgetEmpty", Expr: q.Series(promql.RetryBudget) + " < 1", For: ratioFor, Severity: Warning, Runbook: "provider-5xx",
+		Name: "FailbackRetryBudgetEmpty", Expr: q.Grown(q.Window(), "instance", promql.RetryRefused), For: max(ratioFor, q.Window()), Severity: Warning, Runbook: "provider-5xx",
 		Summary:     "{{ $labels.instance }} has no attempts left after a first one",
 		Description: "The retry budget is spent faster than requests fill it: most first attempts fail, and their requests end with them.",
 	})
-	s.jobs(q, o)
+	// The metric's label job is exported_job after a scrape, whose own label it is.
+	s.add(Rule{
+		Name: "FailbackJobSilent", Expr: q.Series(promql.JobLate) + " == 1", For: 0, Severity: Warning, Runbook: "gateway-or-store",
+		Summary:     "The job {{ $labels.exported_job }} of {{ $labels.instance }} has not succeeded in time",
+		Description: "A recurring job of the gateway stands still: what it keeps up to date (health, probes, numbers, state) is old. failback status names its error.",
+	})
 	s.add(Rule{
 		Name: "FailbackLogLinesDropped", Expr: q.Grown(q.Window(), "instance", promql.LinesDropped), For: quickFor, Severity: Warning, Runbook: "gateway-or-store",
 		Summary:     "{{ $labels.instance }} loses lines of the decision log",
@@ -290,48 +283,6 @@ func (s *Set) itself(q query, o Options) {
 		Summary:     "{{ $labels.instance }} loses spans of traces",
 		Description: "The collector does not take them in time. Requests, log and metrics do not miss anything.",
 	})
-}
-
-// jobs adds the heartbeat of the gateway's jobs. The metric's label job is
-// exported_job after a scrape, whose own label it is.
-func (s *Set) jobs(q query, o Options) {
-	var slow []string
-	for name, every := range o.Jobs {
-		if jobAllowed(every) > jobSilence {
-			slow = append(slow, name)
-		}
-	}
-	slices.Sort(slow)
-	silent := func(allowed time.Duration, more ...string) string {
-		x := q.Series(promql.JobSuccess, more...)
-		// 0 is never, which a gateway that just started says of every job.
-		return "time() - (" + x + " > 0) > " + number(allowed.Seconds()) + " or (" + x + " == 0 and " + x + " offset " + promql.Span(allowed) + " == 0)"
-	}
-	var expr string
-	if len(slow) == 0 {
-		expr = silent(jobSilence)
-	} else {
-		expr = silent(jobSilence, "exported_job!~"+quote(alternatives(slow)))
-		for _, name := range slow {
-			expr += " or " + silent(jobAllowed(o.Jobs[name]), "exported_job="+quote(name))
-		}
-	}
-	s.add(Rule{
-		Name: "FailbackJobSilent", Expr: expr, For: jobFor, Severity: Warning, Runbook: "gateway-or-store",
-		Summary:     "The job {{ $labels.exported_job }} of {{ $labels.instance }} has not succeeded in time",
-		Description: "A recurring job of the gateway stands still: what it keeps up to date (health, probes, numbers, state) is old. failback status names its error.",
-	})
-}
-
-// jobAllowed is how long a job may be silent: three minutes, or until it is
-// overdue by a tenth of its pace, at least two minutes and at most five.
-func jobAllowed(every time.Duration) time.Duration {
-	return max(jobSilence, every+min(max(every/10, 2*time.Minute), 5*time.Minute))
-}
-
-// quote is s as PromQL quotes it.
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
 // alternatives is a regular expression for just these names.

@@ -18,9 +18,14 @@ func (s *Set) YAML(note []string, runbookURL string) string {
 		b.WriteString(comment(line))
 	}
 	b.WriteString("groups:\n  - name: failback\n    rules:\n")
+	var labels strings.Builder
+	for _, l := range s.Labels {
+		// A label's value is a template of Prometheus, too.
+		fmt.Fprintf(&labels, "          %s: %s\n", scalar(l.Name), scalar(strings.ReplaceAll(l.Value, "{{", `{{"{{"}}`)))
+	}
 	for _, r := range s.Rules {
-		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n          summary: %s\n          description: %s\n          runbook: %s\n",
-			r.Name, scalar(r.Expr), promql.Span(r.For), r.Severity, scalar(r.Summary), scalar(r.Description), r.Runbook)
+		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n%s        annotations:\n          summary: %s\n          description: %s\n          runbook: %s\n",
+			r.Name, scalar(r.Expr), promql.Span(r.For), r.Severity, labels.String(), scalar(r.Summary), scalar(r.Description), r.Runbook)
 		if u := link(runbookURL, r.Runbook); u != "" {
 			fmt.Fprintf(&b, "          runbook_url: %s\n", scalar(u))
 		}

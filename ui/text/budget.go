@@ -67,13 +67,6 @@ func Spent(v float64) string {
 	return Percent(v)
 }
 
-// What the burn rates of alerts are of: a fiftieth of a budget in an hour, a
-// twentieth in six. With a window of 30 days they are 14.4 and 6 times too fast.
-const (
-	fastPart, fastSeconds = 0.02, 3600
-	slowPart, slowSeconds = 0.05, 6 * 3600
-)
-
 // What Burning says, and Burns: all of it, the worst first.
 const (
 	BurnsFast   = "burns fast"
@@ -83,18 +76,15 @@ const (
 
 var Burns = []string{BurnsFast, IsSpent, BurnsSlowly}
 
-// Burning says what somebody should know of a budget; empty: nothing. It burns fast
-// or slowly from the rates on at which the alerts of those names fire.
+// Burning says what somebody should know of a budget; empty: nothing. Whether it
+// burns is what the gateway says, as the alerts of those names have it.
 func Burning(b *api.Budget) string {
-	faster := func(n api.Number, part, seconds float64) bool {
-		return n.State == api.StateValue && b.WindowSeconds > 0 && n.Value >= part*b.WindowSeconds/seconds
-	}
 	switch {
-	case faster(b.BurnFast, fastPart, fastSeconds):
+	case b.Burning == api.BurningFast:
 		return BurnsFast
 	case b.Spent.State == api.StateValue && b.Spent.Value >= 1:
 		return IsSpent
-	case faster(b.BurnSlow, slowPart, slowSeconds):
+	case b.Burning == api.BurningSlow:
 		return BurnsSlowly
 	}
 	return ""

@@ -56,28 +56,24 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// A budget is told to burn from where the alerts begin, whatever its window is, and
-// a number that is none burns nothing.
+// Of a budget that burns and is spent the worse is said.
 func TestBurning(t *testing.T) {
 	n := func(v float64) api.Number { return api.Number{State: api.StateValue, Value: v} }
-	const month, week = 2592000, 604800
 	for _, tt := range []struct {
-		window            float64
-		spent, fast, slow api.Number
-		want              string
+		spent   api.Number
+		burning string
+		want    string
 	}{
-		{month, n(0.3), n(14.39), n(5.99), ""},
-		{month, n(0.3), n(14.4), n(5.99), BurnsFast},
-		{month, n(0.3), n(0), n(6), BurnsSlowly},
-		{month, n(1), n(0), n(6), IsSpent},
-		{month, n(2), n(14.4), n(6), BurnsFast},
-		{week, n(0.1), n(3.36), n(0), BurnsFast},
-		{week, n(0.1), n(3.35), n(1.4), BurnsSlowly},
-		{month, n(api.Unbounded), n(0), n(0), IsSpent},
-		{month, api.Number{State: api.StateIdle, Value: 9}, api.Number{State: api.StateIdle, Value: 99}, api.Number{State: api.StateNone, Value: 99}, ""},
-		{0, n(0), n(5), n(5), ""},
+		{n(0.3), "", ""},
+		{n(0.3), api.BurningFast, BurnsFast},
+		{n(0.3), api.BurningSlow, BurnsSlowly},
+		{n(1), api.BurningSlow, IsSpent},
+		{n(2), api.BurningFast, BurnsFast},
+		{n(api.Unbounded), "", IsSpent},
+		{api.Number{State: api.StateIdle, Value: 9}, "", ""},
 	} {
-		b := api.Budget{WindowSeconds: tt.window, Spent: tt.spent, BurnFast: tt.fast, BurnSlow: tt.slow}
+		// How fast it was over the long time alone says nothing.
+		b := api.Budget{WindowSeconds: 2592000, Spent: tt.spent, BurnFast: n(99), BurnSlow: n(99), Burning: tt.burning}
 		if got := Burning(&b); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt, got, tt.want)
 		}

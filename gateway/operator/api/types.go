@@ -494,6 +494,9 @@ type Budget struct {
 	// the window's end.
 	BurnFast Number `json:"burn_fast"`
 	BurnSlow Number `json:"burn_slow"`
+	// Burning is BurningFast or BurningSlow while the budget burns faster than
+	// FastBurn or SlowBurn, also over the short time of those; else empty.
+	Burning string `json:"burning,omitempty"`
 	// By is who and what it was spent on, the most first.
 	By []BudgetSpend `json:"by,omitempty"`
 }
