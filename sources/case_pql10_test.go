@@ -95,7 +95,7 @@ func TestPQL10PostRefusedByAProxy(t *testing.T) {
 				m := byMethod(t, addr, method)
 				asked = nil
 				for name, err := range map[string]error{
-					"overview": m.Overview(t.Context(), 1).Err, "long": query(t.Context(), m, 1, long).Err,
+					"overview": m.Overview(t.Context(), 1).Err, "long": asks(t.Context(), m, long),
 				} {
 					switch {
 					case want == "" && err != nil:
@@ -124,7 +124,7 @@ func TestPQL10OnceMore(t *testing.T) {
 		http.Error(w, "", http.StatusForbidden)
 	})
 	m := byMethod(t, addr, "auto")
-	refused(t, map[string]error{"Prometheus": query(t.Context(), m, 1, "x").Err}, RemoteUnauthorized, "403")
+	refused(t, map[string]error{"Prometheus": asks(t.Context(), m, "x")}, RemoteUnauthorized, "403")
 	if asked != "GET POST " {
 		t.Errorf("asked by %s", asked)
 	}

@@ -190,6 +190,13 @@ func TestInfos(t *testing.T) {
 	if a.Err != nil || len(a.Value.Warnings) != 0 || len(a.Value.Notes) != 1 || !strings.HasPrefix(a.Value.Notes[0], "PromQL info: metric might not be a counter") {
 		t.Errorf("%+v, %v", a.Value, a.Err)
 	}
+	f = healthyProm()
+	f.results[`sum(rate(ai_model_requests_total`] = `!{"status":"success","infos":["a remark"],"data":{"resultType":"matrix","result":[]}}`
+	f.results[`sum(rate(ai_fallback_triggered_total`] = f.results[`sum(rate(ai_model_requests_total`]
+	m, _ = clients(t, serve(t, f.ServeHTTP))
+	if h := m.History(t.Context(), 1, nil); h.Err != nil || len(h.Value.Warnings) != 0 || strings.Join(h.Value.Notes, "; ") != "a remark" {
+		t.Errorf("%+v, %v", h.Value, h.Err)
+	}
 }
 
 // TUI-10: a Prometheus that goes away and comes back is asked again without

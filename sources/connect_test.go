@@ -57,8 +57,8 @@ var everything = environment(
 
 func askBoth(t *testing.T, m Metrics, l Logs) {
 	t.Helper()
-	if a := query(t.Context(), m, 7, "time()"); a.Err != nil || a.Gen != 7 {
-		t.Fatalf("Prometheus: %v, generation %d", a.Err, a.Gen)
+	if err := asks(t.Context(), m, "time()"); err != nil {
+		t.Fatalf("Prometheus: %v", err)
 	}
 	if a := l.Query(t.Context(), 8, LogQuery{Query: "1", Instant: true}); a.Err != nil || a.Gen != 8 {
 		t.Fatalf("Loki: %v, generation %d", a.Err, a.Gen)
@@ -198,8 +198,8 @@ func TestWrongSettings(t *testing.T) {
 				t.Errorf("error %v, want %s", err, tt.want)
 			}
 			refused(t, map[string]error{"Loki": l.Query(t.Context(), 1, LogQuery{Query: "{}"}).Err}, RemoteSetup, tt.want)
-			if a := query(t.Context(), m, 1, "time()"); a.Err != nil {
-				t.Errorf("Prometheus is not asked: %v", a.Err)
+			if err := asks(t.Context(), m, "time()"); err != nil {
+				t.Errorf("Prometheus is not asked: %v", err)
 			}
 			if l.Addr() != "" && strings.Contains(l.Addr(), "hunter2") {
 				t.Errorf("address %s", l.Addr())

@@ -110,6 +110,9 @@ func (p *prom) History(ctx context.Context, gen uint64, limit *float64) Answer[H
 		for _, w := range heard[i].warnings {
 			h.Warnings = warn(h.Warnings, w)
 		}
+		for _, n := range heard[i].infos {
+			h.Notes = warn(h.Notes, n)
+		}
 	}
 	rates := joinRates(kept, fresh, start, from)
 	if len(h.Warnings) == 0 { // what was partial is asked for again

@@ -109,8 +109,8 @@ type History struct {
 	// Spark is the last SparkRange, oldest first, a point every HistoryEvery.
 	Spark []Point
 	Over  Over
-	// Warnings are as those of an Overview.
-	Warnings []string
+	// Warnings and Notes are as those of an Overview.
+	Warnings, Notes []string
 }
 
 // Point is one point of a History. Its state is value, idle or none.

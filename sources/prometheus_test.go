@@ -367,18 +367,22 @@ func TestHistory(t *testing.T) {
 
 func TestInstantQuery(t *testing.T) {
 	f := healthyProm()
-	f.results["x"] = `!{"status":"success","warnings":["partial"],"data":` + vector("model", "a", 1, "b", "NaN", "c", "+Inf") + `}`
+	f.results["x"] = `!{"status":"success","warnings":["partial"],"infos":["a remark"],"data":` + vector("model", "a", 1, "b", "NaN", "c", "+Inf") + `}`
 	m, _ := clients(t, serve(t, f.ServeHTTP))
-	a := query(t.Context(), m, 1, "x")
-	if a.Err != nil {
-		t.Fatal(a.Err)
+	v, besides, err := query(t.Context(), m, "x")
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := fmt.Sprint(a.Value.Samples, a.Value.Warnings, a.Value.At.Equal(f.at))
-	if want := "[{map[model:a] 1} {map[model:b] NaN} {map[model:c] +Inf}] [partial] true"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	var got []string
+	for _, s := range v {
+		got = append(got, fmt.Sprint(s.Metric, s.Value))
 	}
-	if a := query(t.Context(), m, 1, "absent"); a.Err != nil || len(a.Value.Samples) != 0 {
-		t.Errorf("an empty answer: %+v", a)
+	got = append(got, fmt.Sprint(besides))
+	if d := cmp.Diff([]string{`{model="a"} 1`, `{model="b"} NaN`, `{model="c"} +Inf`, "{[partial] [a remark]}"}, got); d != "" {
+		t.Error(d)
+	}
+	if v, _, err := query(t.Context(), m, "absent"); err != nil || len(v) != 0 {
+		t.Errorf("an empty answer: %v, %v", v, err)
 	}
 }
 
@@ -398,8 +402,8 @@ func TestLongQuestions(t *testing.T) {
 			f.ServeHTTP(w, r)
 		})
 		m, _ := clients(t, base)
-		if a := query(t.Context(), m, 1, long); a.Err != nil {
-			t.Errorf("%d: %v", status, a.Err)
+		if err := asks(t.Context(), m, long); err != nil {
+			t.Errorf("%d: %v", status, err)
 		}
 		if got := strings.Join(methods, " "); got != "GET POST GET" {
 			t.Errorf("%d: asked by %s", status, got)
@@ -407,8 +411,8 @@ func TestLongQuestions(t *testing.T) {
 	}
 	f := healthyProm()
 	m, _ := clients(t, serve(t, f.ServeHTTP))
-	if a := query(t.Context(), m, 1, long); a.Err != nil || f.asked[1] != "POST /api/v1/query "+long {
-		t.Errorf("POST: %v, %.40s", a.Err, f.asked[1])
+	if err := asks(t.Context(), m, long); err != nil || f.asked[1] != "POST /api/v1/query "+long {
+		t.Errorf("POST: %v, %.40s", err, f.asked[1])
 	}
 }
 

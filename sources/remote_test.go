@@ -58,7 +58,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 func both(ctx context.Context, m Metrics, l Logs) map[string]error {
 	return map[string]error{
 		"Prometheus":          m.Overview(ctx, 1).Err,
-		"Prometheus, query":   query(ctx, m, 1, "up").Err,
+		"Prometheus, query":   asks(ctx, m, "up"),
 		"Prometheus, history": m.History(ctx, 1, nil).Err,
 		"Loki":                l.Query(ctx, 1, LogQuery{Query: DefaultStreams}).Err,
 	}
@@ -258,15 +258,15 @@ func TestTLSFailures(t *testing.T) {
 	refused(t, both(t.Context(), m, l), RemoteTLS, "TLS: its certificate is for another name than localhost")
 
 	m, _ = clients(t, s.URL, "LOKI_CA_CERT_PATH", ca, "PROMETHEUS_CA_CERT_PATH", ca)
-	if a := query(t.Context(), m, 1, "time()"); a.Err != nil {
-		t.Errorf("with the CA's file: %v", a.Err)
+	if err := asks(t.Context(), m, "time()"); err != nil {
+		t.Errorf("with the CA's file: %v", err)
 	}
 	m, l = clients(t, s.URL, "LOKI_TLS_SKIP_VERIFY", "true", "PROMETHEUS_TLS_SKIP_VERIFY", "1")
 	if a := l.Query(t.Context(), 1, LogQuery{Query: "1", Instant: true}); a.Err != nil {
 		t.Errorf("without verification: %v", a.Err)
 	}
-	if a := query(t.Context(), m, 1, "time()"); a.Err != nil {
-		t.Errorf("without verification: %v", a.Err)
+	if err := asks(t.Context(), m, "time()"); err != nil {
+		t.Errorf("without verification: %v", err)
 	}
 
 	missing := filepath.Join(t.TempDir(), "none.pem")
@@ -305,7 +305,7 @@ func TestTimeLimits(t *testing.T) {
 	}{
 		{"overview", func(ctx context.Context, m Metrics, _ Logs) error { return m.Overview(ctx, 1).Err }, MetricsTimeout},
 		{"history", func(ctx context.Context, m Metrics, _ Logs) error { return m.History(ctx, 1, nil).Err }, MetricsTimeout},
-		{"query", func(ctx context.Context, m Metrics, _ Logs) error { return query(ctx, m, 1, "up").Err }, MetricsTimeout},
+		{"query", func(ctx context.Context, m Metrics, _ Logs) error { return asks(ctx, m, "up") }, MetricsTimeout},
 		{"logs", func(ctx context.Context, _ Metrics, l Logs) error {
 			return l.Query(ctx, 1, LogQuery{Query: DefaultStreams, Unparsed: "1"}).Err
 		}, LogsTimeout},
@@ -443,7 +443,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for who, err := range map[string]error{"Prometheus": query(t.Context(), m, 1, "up").Err, "Loki": l.Query(t.Context(), 1, LogQuery{Query: "{}"}).Err} {
+		for who, err := range map[string]error{"Prometheus": asks(t.Context(), m, "up"), "Loki": l.Query(t.Context(), 1, LogQuery{Query: "{}"}).Err} {
 			if err == nil {
 				t.Errorf("%s: an endless answer was taken", who)
 			}

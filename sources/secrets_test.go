@@ -90,11 +90,9 @@ func told(ctx context.Context, m Metrics, l Logs) map[string]string {
 	if v := o.Value; v != nil {
 		add("overview's warnings", nil, v.Warnings, v.Notes)
 	}
-	q := query(ctx, m, 1, "up")
-	add("query", q.Err)
-	if v := q.Value; v != nil {
-		add("query's warnings", nil, v.Warnings)
-	}
+	_, q, err := query(ctx, m, "up")
+	add("query", err)
+	add("query's warnings", nil, q.warnings, q.infos)
 	h := m.History(ctx, 1, nil)
 	add("history", h.Err)
 	if v := h.Value; v != nil {

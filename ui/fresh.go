@@ -181,9 +181,14 @@ func (m *model) promVital() vital {
 	r := name.add(normal, age).add(good, " ok")
 	var notes []string
 	short := "partial"
-	warnings := v.Warnings
-	if h := m.live.history.Value(); h != nil && len(warnings) == 0 {
-		warnings = h.Warnings
+	warnings, remarks := v.Warnings, v.Notes
+	if h := m.live.history.Value(); h != nil {
+		if len(warnings) == 0 {
+			warnings = h.Warnings
+		}
+		if len(remarks) == 0 {
+			remarks = h.Notes
+		}
 	}
 	if len(warnings) > 0 {
 		notes = append(notes, m.partial(warnings))
@@ -198,8 +203,8 @@ func (m *model) promVital() vital {
 		return ill(r.add(warn, ", "+strings.Join(notes, ", ")), r.add(warn, ", "+short), name.add(warn, short))
 	}
 	every := r.add(dim, " (every "+text.Age(f.Period)+")")
-	if len(v.Notes) > 0 {
-		noted := every.add(dim, ", "+m.th.outside(v.Notes[0]))
+	if len(remarks) > 0 {
+		noted := every.add(dim, ", "+m.th.outside(remarks[0]))
 		return vital{{noted, all}, {every, some}, {r, 2 * some}, {name.add(good, "ok"), 3 * some}, {nil, unheard}}
 	}
 	return vital{{every, all}, {r, some}, {name.add(good, "ok"), 3 * some}, {nil, unheard}}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -25,9 +27,13 @@ const (
 // blamed are the classes that count against a breaker.
 const blamed = "connect|dns|tls|reset|first_output_timeout|attempt_timeout|idle_timeout|server_error|overloaded|bad_response|interrupted"
 
+// ErrPartial is wrapped by the error of a server that says that its answers are
+// not whole: thresholds of a part of the data would be wrong ones.
+var ErrPartial = errors.New("the server does not answer with all it has")
+
 // Measure asks a Prometheus for the past of the series that selector selects,
 // which are scraped every so often, and judges it. It asks one question at a
-// time.
+// time. What the server warns of is ErrPartial; what it remarks is in the Note.
 func Measure(ctx context.Context, prom promv1.API, selector string, every, past time.Duration) (*Measured, error) {
 	if past > MaxPast {
 		return nil, fmt.Errorf("more than %s back is not looked", promql.Span(MaxPast))
@@ -64,7 +70,11 @@ func Measure(ctx context.Context, prom promv1.API, selector string, every, past 
 	if a.err != nil {
 		return nil, a.err
 	}
-	return Judge(h)
+	m, err := Judge(h)
+	if err == nil {
+		m.Remarks = a.remarks
+	}
+	return m, err
 }
 
 // asker asks over one time; after the first error it asks no more.
@@ -72,6 +82,7 @@ type asker struct {
 	ctx        context.Context
 	prom       promv1.API
 	start, end time.Time
+	remarks    []string
 	err        error
 }
 
@@ -86,10 +97,18 @@ func (a *asker) by(label, q string, step time.Duration) map[string]Series {
 		if to.After(a.end) {
 			to = a.end
 		}
-		v, _, _, err := a.prom.QueryRange(a.ctx, q, promv1.Range{Start: from, End: to, Step: step})
+		v, warnings, infos, err := a.prom.QueryRange(a.ctx, q, promv1.Range{Start: from, End: to, Step: step})
+		if err == nil && len(warnings) > 0 {
+			err = fmt.Errorf("%w of %s to %s: %s: ask one that is whole, or give thresholds", ErrPartial, stamp(from), stamp(to), strings.Join(warnings, "; "))
+		}
 		if err != nil {
 			a.err = err
 			return nil
+		}
+		for _, i := range infos {
+			if !slices.Contains(a.remarks, i) {
+				a.remarks = append(a.remarks, i)
+			}
 		}
 		m, ok := v.(model.Matrix)
 		if !ok {

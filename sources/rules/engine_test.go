@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -94,6 +96,18 @@ ai_workflow_duration_seconds_count{route="primary",outcome="completed"} %[1]d
 `, 100*i, 10*i, 60*i, 20*i, 900*i, 1-open, open, 90*i)
 }
 
+// says is a server that says something with each answer of a range.
+type says struct {
+	promv1.API
+	warnings promv1.Warnings
+	infos    promv1.Infos
+}
+
+func (s says) QueryRange(ctx context.Context, q string, r promv1.Range, o ...promv1.Option) (model.Value, promv1.Warnings, promv1.Infos, error) {
+	v, _, _, err := s.API.QueryRange(ctx, q, r, o...)
+	return v, s.warnings, s.infos, err
+}
+
 // A real engine is asked over HTTP for a past of which it has a part.
 func TestMeasureAsksAnEngine(t *testing.T) {
 	gw, s := recorded(t, 27*60)
@@ -138,6 +152,14 @@ func TestMeasureAsksAnEngine(t *testing.T) {
 		if !strings.Contains(note, want) {
 			t.Errorf("%q is not in:\n%s", want, note)
 		}
+	}
+
+	// What the engine remarks is in the note, what it warns of is no measure.
+	if m, err := Measure(t.Context(), says{prom, nil, promv1.Infos{"a remark"}}, s.Prometheus.Selector, every, 48*time.Hour); err != nil || strings.Count(strings.Join(m.Note(), "\n"), "Prometheus remarks: a remark") != 1 {
+		t.Errorf("with a remark: %+v, %v", m, err)
+	}
+	if _, err := Measure(t.Context(), says{prom, promv1.Warnings{"a store is missing"}, nil}, s.Prometheus.Selector, every, 48*time.Hour); !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "a store is missing") {
+		t.Errorf("with a warning: %v", err)
 	}
 
 	if _, err := Measure(t.Context(), prom, s.Prometheus.Selector, every, 12*time.Hour); !errors.Is(err, ErrTooLittle) {

@@ -166,6 +166,8 @@ type Row struct {
 // Measured is what a history says.
 type Measured struct {
 	Start, End time.Time
+	// Remarks are the server's own, of answers that are whole: text from outside.
+	Remarks    []string
 	Rows       []Row
 	Proposals  []Proposal
 	thresholds Thresholds

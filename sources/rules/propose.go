@@ -131,9 +131,14 @@ func (m *Measured) Note() []string {
 		fmt.Sprintf("Measured from %s to %s, a point every %s.", stamp(m.Start), stamp(m.End), promql.Span(Step)),
 		"Percentiles are by nearest rank: the least measured value that so many do not exceed; of a histogram the bound of its bucket.",
 		"A threshold that was not given is the p99, rounded up to two digits. Fewer than " + fmt.Sprint(MinPoints) + " points give none, nor does a p99 of 0 or of all requests.",
+	}
+	for _, r := range m.Remarks {
+		n = append(n, "Prometheus remarks: "+r)
+	}
+	n = append(n,
 		"",
 		fmt.Sprintf("%-44s %9s %9s %9s %9s %9s %9s", "what", "count", "p50", "p90", "p99", "max", "coverage"),
-	}
+	)
 	for _, r := range m.Rows {
 		text := func(f float64) string {
 			switch {
