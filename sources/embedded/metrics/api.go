@@ -218,6 +218,7 @@ func (s *Store) fail(w http.ResponseWriter, e *apiError) {
 	if e.kind == unavailable {
 		h.Set("Retry-After", "1")
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.limits.write)) // a recorder in a test has none
 	w.WriteHeader(e.code())
 	b := append([]byte(nil), `{"status":"error","errorType":`...)
 	b = appendString(b, string(e.kind))

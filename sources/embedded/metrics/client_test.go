@@ -152,6 +152,15 @@ func exercise(t *testing.T, c v1.API) {
 
 // A client that does not read holds its place for a while, not for ever.
 func TestClientThatDoesNotRead(t *testing.T) {
+	for name, query := range map[string]string{
+		"answer": "query_range?query=1&start=0&end=10999&step=1",
+		"error":  "label/" + strings.Repeat("%FF", 3000) + "/values", // whose name it repeats
+	} {
+		t.Run(name, func(t *testing.T) { clientThatDoesNotRead(t, query, name == "answer") })
+	}
+}
+
+func clientThatDoesNotRead(t *testing.T, query string, cut bool) {
 	l := defaultLimits
 	l.running, l.waiting, l.write = 1, 0, 50*time.Millisecond
 	s := filled(t, l)
@@ -174,11 +183,11 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := conn.Write([]byte("GET " + base + "query_range?query=1&start=0&end=10999&step=1 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+	if _, err := conn.Write([]byte("GET " + base + query + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	if !<-ended {
-		t.Error("an answer that nobody took was not cut off")
+	if <-ended != cut {
+		t.Errorf("that it was cut off: %t", !cut)
 	}
 	if a := get(t, s, "query", "query", "1"); a.code != http.StatusOK {
 		t.Errorf("the place is not free: %d %s", a.code, a.body)
