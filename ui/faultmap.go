@@ -1,10 +1,12 @@
 package ui
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"failback/gateway/operator/api"
+	"failback/sources"
 	"failback/ui/text"
 )
 
@@ -25,7 +27,8 @@ func (m *model) mapBody(w int, f *sieve) []row {
 	s := d.state.Value()
 	out := m.th.outside
 	rows := m.stale(w)
-	g := [][]span{append(heads("UPSTREAM"), heads(upper(domainKinds)...)...)}
+	kinds := kindsOf(s)
+	g := [][]span{append(heads("UPSTREAM"), heads(upper(kinds, out)...)...)}
 	var us []*api.Upstream
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
@@ -34,7 +37,7 @@ func (m *model) mapBody(w int, f *sieve) []row {
 		}
 		us = append(us, u)
 		cells := []span{{cutMiddle(out(u.Name), 24, m.gl.cut), normal}}
-		for _, kind := range domainKinds {
+		for _, kind := range kinds {
 			cells = append(cells, domainCell(s, u, kind, out))
 		}
 		g = append(g, cells)
@@ -42,7 +45,7 @@ func (m *model) mapBody(w int, f *sieve) []row {
 	if table := grid(g); fits(table, w) {
 		rows = append(rows, table...)
 	} else {
-		rows = append(rows, m.mapLists(s, us, w)...)
+		rows = append(rows, m.mapLists(s, us, kinds, w)...)
 	}
 	rows = append(rows, indented(3, "* one fault takes several candidates of a model   + the same, accepted   ? not declared: unknown", w, dim)...)
 	rows = append(rows, nil, styled(accent, " SHARED"))
@@ -61,6 +64,9 @@ func (m *model) mapBody(w int, f *sieve) []row {
 			continue
 		}
 		st := map[string]style{"ok": good, "failed": bad}[dep.Result]
+		if st == good && d.state.Whole(now).State != sources.Value {
+			st = dim // what is stale is never green
+		}
 		if dep.Result == "unknown" {
 			st = warn
 		}
@@ -86,7 +92,7 @@ func (m *model) mapBody(w int, f *sieve) []row {
 // domainsText is what a filter looks at of an upstream.
 func domainsText(u *api.Upstream) string {
 	says := []string{u.Name}
-	for _, kind := range domainKinds {
+	for _, kind := range slices.Sorted(maps.Keys(u.FaultDomains)) {
 		if v := u.FaultDomains[kind]; v != "" {
 			says = append(says, kind+"/"+v, v)
 		}
@@ -94,10 +100,24 @@ func domainsText(u *api.Upstream) string {
 	return strings.Join(says, " ")
 }
 
-func upper(ss []string) []string {
+// kindsOf are the usual kinds of fault domain, and behind them those of other
+// names that an upstream declares.
+func kindsOf(s *api.State) []string {
+	other := make(map[string]bool)
+	for i := range s.Upstreams {
+		for kind := range s.Upstreams[i].FaultDomains {
+			if !slices.Contains(domainKinds, kind) {
+				other[kind] = true
+			}
+		}
+	}
+	return slices.Concat(domainKinds, slices.Sorted(maps.Keys(other)))
+}
+
+func upper(ss []string, out func(string) string) []string {
 	l := make([]string, len(ss))
 	for i := range ss {
-		l[i] = strings.ToUpper(ss[i])
+		l[i] = out(strings.ToUpper(ss[i]))
 	}
 	return l
 }
@@ -134,20 +154,20 @@ func domainCell(s *api.State, u *api.Upstream, kind string, out func(string) str
 }
 
 // mapLists is the table for a window that is too narrow for it.
-func (m *model) mapLists(s *api.State, us []*api.Upstream, w int) []row {
+func (m *model) mapLists(s *api.State, us []*api.Upstream, kinds []string, w int) []row {
 	var rows []row
 	for _, u := range us {
 		rows = append(rows, plain(" "+cutMiddle(m.th.outside(u.Name), w-1, m.gl.cut)))
-		for _, kind := range domainKinds {
+		for _, kind := range kinds {
 			c := domainCell(s, u, kind, m.th.outside)
 			if c.text != "?" {
-				rows = append(rows, row{{"   " + left(kind, 10, ""), dim}, c})
+				rows = append(rows, row{{"   " + left(m.th.outside(kind), 9, m.gl.cut) + " ", dim}, c}.fit(w, m.gl.cut))
 			}
 		}
 		var unknown []string
-		for _, kind := range domainKinds {
+		for _, kind := range kinds {
 			if u.FaultDomains[kind] == "" {
-				unknown = append(unknown, kind)
+				unknown = append(unknown, m.th.outside(kind))
 			}
 		}
 		if len(unknown) > 0 {

@@ -117,7 +117,8 @@ func (m *model) askHistory() tea.Cmd {
 func sameLimit(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // askLoki asks whether Loki answers, and whether it has a line of this gateway
-// of the last minutes: two lines at most, which it finds in memory.
+// of the last minutes by the gateway's clock, as the log screen asks: two lines at
+// most, which it finds in memory.
 func (m *model) askLoki() tea.Cmd {
 	if m.ask.logs == nil || m.now.Before(m.ask.probe) {
 		return nil
@@ -127,10 +128,11 @@ func (m *model) askLoki() tea.Cmd {
 		return nil
 	}
 	m.ask.probe = m.now.Add(probeEvery)
-	q := sources.LogQuery{Query: m.ask.from.Loki.Selector, Start: m.now.Add(-probeRange), Limit: 1}
+	q := sources.LogQuery{Query: m.ask.from.Loki.Selector, Start: m.live.clock(m.now).Add(-probeRange), Limit: 1}
 	if strings.TrimSpace(q.Query) == "" {
 		q.Query = sources.DefaultStreams
 	}
+	q.End = q.Start.Add(probeRange)
 	ctx, src, epoch := m.ctx, m.ask.logs, m.ask.epoch
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -32,17 +32,72 @@ type live struct {
 func (m *model) liveRows(w int, stack bool) []row {
 	d, now := m.d()
 	l := live{m: m, d: d, now: now, w: w, stack: stack}
-	names := m.runbook.open.Live()
-	if b := m.runbookStep(); b != nil && len(b.Live) > 0 {
-		names = b.Live
-	}
 	if stops := stopsOf(m.runbook.open); stops[clamp(m.reading().cursor, 0, len(stops)-1)].section == len(runbooks.Titles)-1 {
 		l.put("call", styled(strong, m.contact()))
 	}
-	for _, n := range names {
+	for _, n := range m.liveNames() {
 		l.value(n)
 	}
 	return l.rows
+}
+
+func (m *model) liveNames() []string {
+	if b := m.runbookStep(); b != nil && len(b.Live) > 0 {
+		return b.Live
+	}
+	return m.runbook.open.Live()
+}
+
+// liveHead says how old the live values are, by the source that they come from, in w columns.
+func (m *model) liveHead(w int) row {
+	d, now := m.d()
+	r := row{{"LIVE", accent}}
+	gateway, prom := false, false
+	for _, n := range m.liveNames() {
+		if m.ask.metrics != nil && (n == runbooks.LiveRatio || n == runbooks.LiveViolations) {
+			prom = true
+		} else {
+			gateway = true
+		}
+	}
+	if gateway || !prom {
+		r = r.add(normal, "  ")
+		if prom {
+			r = r.add(dim, "gateway ")
+		}
+		r = append(r, feedAge(m, &d.state, now))
+	}
+	if !prom {
+		return r
+	}
+	r = r.add(dim, "  prom ")
+	return first(w, append(r.clip(), m.promAge(d, now)), r.add(bad, "??"))
+}
+
+// promAge is how old Prometheus's newest sample is.
+func (m *model) promAge(d *data, now time.Time) span {
+	v := d.metrics.Value()
+	if d.metrics.Failing(now) || v == nil {
+		return feedAge(m, &d.metrics, now)
+	}
+	if v.Sampled.IsZero() {
+		return span{"no series", warn}
+	}
+	n := d.sampled(now)
+	age := text.Age(n.Age+m.stood()) + " old"
+	if n.State == sources.Value && m.stood() == 0 {
+		return span{age, dim}
+	}
+	return span{age, warn}
+}
+
+// sampled judges the newest sample of Prometheus's.
+func (d *data) sampled(now time.Time) sources.Number {
+	v := d.metrics.Value()
+	if v == nil {
+		return d.metrics.Number(api.Number{}, now)
+	}
+	return d.metrics.Number(api.Number{State: api.StateValue, At: v.Sampled}, now)
 }
 
 // put adds one entry: its parts in one row if they fit.
@@ -290,15 +345,26 @@ func (l *live) objectives(s *api.State) {
 func (l *live) violations() {
 	const name = runbooks.LiveViolations
 	v := l.d.metrics.Value()
+	n := l.d.sampled(l.now)
+	aged := ""
+	if n.State != sources.Value {
+		aged = ", " + text.Age(n.Age+l.m.stood()) + " ago"
+	}
 	switch {
 	case l.m.ask.metrics == nil: // only the gateway knows where they are
 		l.put(name, row{{"??", warn}, {" " + strings.TrimPrefix(l.m.mute(), "the "), dim}})
 	case v == nil || l.d.metrics.Whole(l.now).State == sources.Unknown:
 		l.put(name, row{{"??", warn}, {" prometheus does not answer", dim}})
 	case len(v.Violations) > 0:
-		l.put(name, styled(bad, l.m.th.outside(strings.Join(v.Violations, ", "))), plain("in the last hour"))
+		l.put(name, styled(bad, l.m.th.outside(strings.Join(v.Violations, ", "))), plain("in the last hour"+aged))
 	case len(v.Warnings) > 0: // it may be that question
 		l.put(name, row{{"??", warn}, {" prometheus answers in part", dim}})
+	case v.Sampled.IsZero():
+		l.put(name, row{{"??", warn}, {" prometheus has no series of this gateway", dim}})
+	case n.State == sources.Unknown:
+		l.put(name, row{{"??", warn}, {" newest sample " + text.Age(n.Age+l.m.stood()) + " old", dim}})
+	case n.State != sources.Value:
+		l.put(name, styled(dim, "none in the last hour"+aged))
 	default:
 		l.put(name, plain("none in the last hour"))
 	}

@@ -151,8 +151,7 @@ func (m *model) planRunbook(w, room int) runbookPlan {
 	if w >= wide {
 		p.side = clamp(w*2/5, 36, 60)
 		p.left = w - p.side - 1
-		d, now := m.d()
-		p.live = append([]row{{{"LIVE  ", accent}, feedAge(m, &d.state, now)}}, m.liveRows(p.side-2, true)...)
+		p.live = append([]row{m.liveHead(p.side-2).fit(p.side-2, m.gl.cut)}, m.liveRows(p.side-2, true)...)
 		if n := len(p.live); n > p.room {
 			p.live = p.live[:p.room]
 			p.live[p.room-1] = styled(dim, "and "+strconv.Itoa(n-p.room+1)+" more")
@@ -211,7 +210,8 @@ func (m *model) runbookWindow(w, room int) []row {
 	for len(body) < p.room {
 		body = append(body, nil)
 	}
-	rows = append(append(rows, body...), m.rule(w, ""))
+	head := row{{strings.Repeat(m.gl.rule, 2) + " ", dim}}.join(m.liveHead(w-4)).add(normal, " ")
+	rows = append(append(rows, body...), head.add(dim, strings.Repeat(m.gl.rule, max(w-head.width(), 0))).fit(w, m.gl.cut))
 	for _, l := range p.live {
 		rows = append(rows, row{{" ", normal}}.join(l))
 	}

@@ -109,8 +109,8 @@ type column struct {
 }
 
 // columnsFor are the columns right of BREAKER and those beside it, by the
-// width of the window: P95, REQ/S and FOR go first, UPSTREAM, HEALTH, BREAKER,
-// SHARE and LIVE never.
+// width of the window: P95 and FOR go first, then REQ/S, then ERR; UPSTREAM,
+// HEALTH, BREAKER, SHARE and LIVE never.
 func columnsFor(w int) (since bool, cs []column) {
 	share := column{head: "SHARE", of: func(c *cells) span { return c.share }}
 	live := column{head: "LIVE", of: func(c *cells) span { return c.live }}

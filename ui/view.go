@@ -370,6 +370,8 @@ func (m *model) worstRow(w int) row {
 	switch {
 	case worst < 0:
 		return plain(" no breakers")
+	case worst == 0 && whole.State != sources.Value:
+		return styled(dim, " all breakers closed") // what is stale is never green
 	case worst == 0:
 		return styled(good, " all breakers closed")
 	}
