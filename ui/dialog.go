@@ -50,6 +50,7 @@ type dialog struct {
 	why, name textinput.Model
 	focus     field
 	scroll    int
+	moved     time.Time // when what it asks about last became another
 
 	sending bool
 	sentAt  time.Time
@@ -349,12 +350,16 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			if d.focus == nameField {
 				f = &d.name
 			}
-			*f, _ = f.Update(k)
+			m.typeInto(f, k, fieldMost)
 		}
 		return nil
 	}
 	switch s {
 	case "y":
+		if m.now.Sub(d.moved) < deafFor {
+			m.say(warn, "what y says has just changed: read it, then y")
+			return nil
+		}
 		if m.now.Sub(last) < quietFor {
 			m.say(warn, "the y came with other keys, as pasted text has it: nothing was sent")
 			return nil
@@ -388,9 +393,9 @@ func (d *dialog) paste(m *model, p tea.PasteMsg) bool {
 	}
 	switch d.focus {
 	case whyField:
-		d.why, _ = d.why.Update(p)
+		m.typeInto(&d.why, p, fieldMost)
 	case nameField:
-		d.name, _ = d.name.Update(p)
+		m.typeInto(&d.name, p, fieldMost)
 	default:
 		return false
 	}
@@ -408,9 +413,17 @@ func (d *dialog) reread(m *model, a *assessment) {
 	if a.u == nil || d.sending {
 		return
 	}
-	d.base, d.stale, d.gate, d.refusal, d.opened = a.u.Revision, false, "", "", m.now
-	// What was asked for was meant for another state.
-	d.restore = d.restore && a.u.Undo != nil
+	d.base, d.stale, d.gate, d.refusal, d.moved = a.u.Revision, false, "", "", m.now
+	if !d.restore {
+		return
+	}
+	// What it promised was meant for another state.
+	if m.restorable(a.u) {
+		d.to, d.undoes = a.u.Undo.Share, m.lastStep(a.u)
+		return
+	}
+	d.undo, d.restore, d.undoes = false, false, nil
+	m.say(warn, "what u restores is no longer yours to restore: this is a step like any other now")
 }
 
 // retarget chooses the step beside the chosen one, other than the present.
@@ -430,7 +443,7 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 	if to < 0 {
 		return
 	}
-	d.to, d.opened = to, m.now
+	d.to, d.moved = to, m.now
 	d.undo, d.restore, d.undoes, d.gate, d.refusal = false, false, nil, "", ""
 }
 

@@ -716,3 +716,35 @@ func TestRaiseOnAnOpenBreakerAsksForTheName(t *testing.T) {
 		})
 	}
 }
+
+// After r a restore asks for what it restores now, and is none where that is no
+// longer one's own.
+func TestRereadOfARestore(t *testing.T) {
+	state := func(rev uint64, by string, to int) api.State {
+		s := incidentState()
+		u := &s.Upstreams[3]
+		u.Share, u.Revision, u.Undo = 0, rev, &api.Undo{Share: to, By: by, Until: time.Now().Add(4 * time.Minute)}
+		return s
+	}
+	inBubble(t, func(m *model) { give(m, state(119, "ana", 25), nil, nil) }, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", "u")
+		if m.dialog == nil || !m.dialog.restore || m.dialog.to != 25 {
+			t.Fatalf("%+v: %s", m.dialog, m.message.text)
+		}
+		give(m, state(121, "ana", 75), nil, nil)
+		m.dialog.focus = noField
+		typed(m, "r")
+		if !m.dialog.restore || m.dialog.to != 75 {
+			t.Errorf("it restores 75%% and says %d%%, restore %t", m.dialog.to, m.dialog.restore)
+		}
+		give(m, state(122, "ben", 100), nil, nil)
+		m.dialog.focus = noField
+		typed(m, "r")
+		if m.dialog.restore || m.dialog.undo || !strings.Contains(m.message.text, "no longer yours") {
+			t.Errorf("another's undo: restore %t, said %q", m.dialog.restore, m.message.text)
+		}
+		if typed(m, "y"); len(r.sent) > 0 {
+			t.Errorf("sent %+v", r.sent)
+		}
+	})
+}

@@ -104,8 +104,7 @@ func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		return f.send(m, f, typed)
 	case f.label != "":
 		was := f.field.Value()
-		var cmd tea.Cmd
-		f.field, cmd = f.field.Update(k)
+		cmd := m.typeInto(&f.field, k, fieldMost)
 		if f.field.Value() != was {
 			f.refusal = ""
 		}
@@ -115,11 +114,11 @@ func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 }
 
 // paste goes into the field; without one it is refused.
-func (f *form) paste(p tea.PasteMsg) bool {
+func (f *form) paste(m *model, p tea.PasteMsg) bool {
 	if f.label == "" || f.sending {
 		return false
 	}
-	f.field, _ = f.field.Update(p)
+	m.typeInto(&f.field, p, fieldMost)
 	return true
 }
 

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -263,7 +264,7 @@ func (m *model) filterKey(k tea.KeyPressMsg) tea.Cmd {
 		m.typing = false
 		return m.press(k)
 	default:
-		m.filter, _ = m.filter.Update(k)
+		m.typeInto(&m.filter, k, fieldMost)
 		m.filtered()
 	}
 	return nil
@@ -285,7 +286,7 @@ func (m *model) filtered() {
 func newField() textinput.Model {
 	f := textinput.New()
 	f.Prompt = ""
-	f.CharLimit = 200
+	f.CharLimit = 0 // typeInto has one, and says so
 	f.SetVirtualCursor(false)
 	f.KeyMap.Paste = key.NewBinding(key.WithDisabled())
 	f.KeyMap.AcceptSuggestion = key.NewBinding(key.WithDisabled())
@@ -293,6 +294,24 @@ func newField() textinput.Model {
 	f.KeyMap.PrevSuggestion = key.NewBinding(key.WithDisabled())
 	f.Focus()
 	return f
+}
+
+// fieldMost is how many bytes a field takes: as many as the gateway takes of a
+// note, an answer or a reason.
+const fieldMost = 1000
+
+// typeInto has f take a key or pasted text. What would make it longer than most
+// bytes is not taken at all, and that is said.
+func (m *model) typeInto(f *textinput.Model, msg tea.Msg, most int) (cmd tea.Cmd) {
+	was, at := f.Value(), f.Position()
+	if *f, cmd = f.Update(msg); len(f.Value()) <= max(most, len(was)) {
+		return cmd
+	}
+	over := len(f.Value()) - most
+	f.SetValue(was)
+	f.SetCursor(at)
+	m.say(warn, "not taken: the field has room for "+strconv.Itoa(most)+" bytes, this is "+strconv.Itoa(over)+" more")
+	return nil
 }
 
 // oneLine makes pasted text fit for a field: lines become spaces, what would be

@@ -14,7 +14,6 @@ import (
 func (m *model) typeRange() {
 	l := &m.logs
 	l.field = newField()
-	l.field.CharLimit = 80
 	q := m.lookedAt().q
 	const form = "2006-01-02 15:04"
 	l.field.SetValue(q.Start.In(m.zone).Format(form) + " to " + q.End.In(m.zone).Format(form))

@@ -19,8 +19,8 @@ const (
 	ownRange = time.Hour
 	// aroundRequest is how far from a decision its log lines are looked for.
 	aroundRequest = 10 * time.Minute
-	// maxQuery bounds an own query in characters.
-	maxQuery = 5000
+	// maxQuery bounds an own query, maxRange a range that is typed; in bytes.
+	maxQuery, maxRange = 5000, 80
 	// manyPoints is about how many points numbers over a range have.
 	manyPoints = 30
 	ownName    = "own"
@@ -407,7 +407,6 @@ func next[T int | time.Duration](values []T, chosen, now T, n int) T {
 func (m *model) typeQuery() {
 	l := &m.logs
 	l.field = newField()
-	l.field.CharLimit = maxQuery
 	q := m.lookedAt().q.Query
 	if q == "" {
 		q = m.streams()
@@ -445,13 +444,21 @@ func (l *logScreen) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		return m.runOwn()
 	default:
 		l.wrong = ""
-		l.field, _ = l.field.Update(k)
+		m.typeInto(&l.field, k, l.most())
 	}
 	return nil
 }
 
 // paste goes to the field too.
-func (l *logScreen) paste(_ *model, p tea.PasteMsg) { l.field, _ = l.field.Update(p) }
+func (l *logScreen) paste(m *model, p tea.PasteMsg) { m.typeInto(&l.field, p, l.most()) }
+
+// most is how many bytes its field takes.
+func (l *logScreen) most() int {
+	if l.ranging {
+		return maxRange
+	}
+	return maxQuery
+}
 
 // runOwn runs the own query.
 func (m *model) runOwn() tea.Cmd {

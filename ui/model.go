@@ -205,11 +205,11 @@ func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 			return nil
 		}
 	case m.form != nil:
-		if m.form.paste(p) {
+		if m.form.paste(m, p) {
 			return nil
 		}
 	case m.typing:
-		m.filter, _ = m.filter.Update(p)
+		m.typeInto(&m.filter, p, fieldMost)
 		m.filtered()
 		return nil
 	case m.logs.typing:

@@ -37,7 +37,10 @@ func poll(m *model) {
 }
 
 // late makes the dialog one that opened a second ago.
-func late(m *model) { m.dialog.opened = m.now.Add(-time.Second); m.dialog.lastKey = time.Time{} }
+func late(m *model) {
+	m.dialog.opened = m.now.Add(-time.Second)
+	m.dialog.lastKey, m.dialog.moved = time.Time{}, time.Time{}
+}
 
 func tap(m *model, ks ...string) {
 	for _, k := range ks {

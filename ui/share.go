@@ -103,10 +103,7 @@ func (m *model) undoable() (undoing, string) {
 		return undoing{}, m.never()
 	}
 	now := m.live.clock(m.now)
-	restorable := func(u *api.Upstream) bool {
-		return u != nil && u.Undo != nil && u.Undo.By == s.You.Name && now.Before(u.Undo.Until)
-	}
-	if u := m.current(); restorable(u) {
+	if u := m.current(); m.restorable(u) {
 		return undoing{upstream: u.Name, share: u.Undo.Share, restore: true, event: m.lastStep(u)}, ""
 	}
 	for i := range m.live.changes {
@@ -124,7 +121,7 @@ func (m *model) undoable() (undoing, string) {
 			return undoing{}, "the last change is " + text.Age(now.Sub(e.Time)) + " old: use < or >"
 		case e.Revision != u.Revision:
 			return undoing{}, name + " changed again since its last known change"
-		case restorable(u):
+		case m.restorable(u):
 			return undoing{upstream: u.Name, share: u.Undo.Share, restore: true, event: e}, ""
 		case err != nil || !slices.Contains(sharesOf(s, u), from):
 			return undoing{}, "it is not known what " + name + " had before"
@@ -134,6 +131,13 @@ func (m *model) undoable() (undoing, string) {
 		return undoing{upstream: u.Name, share: from, event: e}, ""
 	}
 	return undoing{}, "nobody changed a share lately"
+}
+
+// restorable reports whether the gateway restores what u had before one's own
+// lowering of it.
+func (m *model) restorable(u *api.Upstream) bool {
+	s := m.live.state.Value()
+	return u != nil && s != nil && u.Undo != nil && u.Undo.By == s.You.Name && m.live.clock(m.now).Before(u.Undo.Until)
 }
 
 // lastStep is the change that made u's share what it is; nil if not known.
