@@ -65,7 +65,7 @@ var arrows = map[string][]string{
 	"sources/logql":            {"sources/pattern"},
 	"sources/rules":            {"gateway/operator/api", "sources", "sources/promql"},
 	"sources/pattern":          {},
-	"sources/filelog":          {"sources", "sources/logql"},
+	"sources/filelog":          {"gateway/operator/api", "sources", "sources/logql"},
 	"sources/embedded":         {"gateway/operator/api", "sources/embedded/logs", "sources/embedded/metrics"},
 	"sources/embedded/gate":    {},
 	"sources/embedded/logs":    {"gateway/operator/api", "sources/embedded/gate", "sources/logql"},
