@@ -203,7 +203,7 @@ type Source struct {
 	Method         string  `json:"method,omitempty"`
 	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
 	Tenant         string  `json:"tenant,omitempty"`
-	// Error is why the gateway's own cannot be asked, empty if it can.
+	// Error is what is wrong now with the gateway's own, empty if nothing is.
 	Error string `json:"error,omitempty"`
 }
 
