@@ -71,6 +71,8 @@ func sections(q query, t Thresholds) []section {
 				queries: []shown{{"max by (provider, region, capability, state) (" + q.Series(promql.BreakerState, `state!="closed"`) + ")", "{{provider}} {{capability}} {{state}}"}}},
 			{title: "Health", about: "1 while an upstream is in that state on any gateway.", unit: unitCount, states: true,
 				queries: []shown{{"max by (provider, region, state) (" + q.Series(promql.UpstreamState, `state!="healthy"`) + ")", "{{provider}} {{state}}"}}},
+			{title: "Refused keys and models", about: "1 while a key, its account or a model was refused when it was last tried, by a request or a probe, on any gateway.", unit: unitCount, states: true,
+				queries: []shown{{"max by (provider, class) (" + q.Series(promql.UpstreamRefuses) + ")", "{{provider}} {{class}}"}}},
 			{title: "Shares", about: "Part of its own traffic that an upstream may get; the least of all gateways.", unit: unitPart, most: 1,
 				queries: []shown{{"min by (provider, region) (" + q.Series(promql.ShareRatio) + ")", "{{provider}}"}}},
 			{title: "Own traffic", about: "Requests of which the upstream is the primary, by who answered.", unit: unitRate,
