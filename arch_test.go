@@ -12,7 +12,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -312,6 +314,21 @@ func TestEveryPackageHasAComment(t *testing.T) {
 		}
 		if p.Doc == "" || !strings.HasPrefix(p.Doc, want) {
 			t.Errorf("%s: the package comment is %q; it says in its first sentence what the package owns", p.ImportPath, p.Doc)
+		}
+	}
+}
+
+// The map of CONTRIBUTING.md names every room.
+func TestEveryPackageIsOnTheMap(t *testing.T) {
+	page, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "```\n")
+	rooms, _, _ := strings.Cut(after, "```")
+	for _, p := range packages(t) {
+		if room := path.Base(p.ImportPath); !regexp.MustCompile(`\b`+room+`\b`).MatchString(rooms) && p.Name != "main" {
+			t.Errorf("%s is not there", p.ImportPath)
 		}
 	}
 }
