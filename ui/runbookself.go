@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,7 +158,7 @@ func (l *live) itself(name string, s *api.State) {
 			if c.You {
 				who += " (you)"
 			}
-			l.put(label, plain(who), styled(dim, "seen "+ago(c.LastSeen)))
+			l.put(label, plain(who), styled(dim, "active "+ago(cmp.Or(c.Active, c.LastSeen))))
 			label = ""
 		})
 	}
