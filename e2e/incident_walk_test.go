@@ -357,7 +357,7 @@ func (w *walk) follow(t *testing.T) {
 	o.shows("ARMED")
 	o.until("j", "j/k step", " > [ ]  2. ")
 	o.key("x", "x tick")
-	o.shows("kept in the incident")
+	o.shows(": 2 ticks kept")
 	in := w.incident(t)
 	if ticks := entries(in, api.EntryTick); len(ticks) != 2 {
 		t.Errorf("ticks of the incident: %q", ticks)

@@ -24,7 +24,9 @@ type recorder struct {
 	// What incidents were told, and what they are.
 	recorded []string
 	incident *api.Incident
+	older    *api.Incident // another one, which was opened before it
 	refuses  error
+	fails    func(what string) error // of some of it; nil: nothing
 }
 
 func (r *recorder) SetShare(_ context.Context, _ string, c api.Command) (*api.Result, error) {

@@ -15,8 +15,12 @@ import (
 
 // incidentScreen is which incident is shown.
 type incidentScreen struct {
-	// id is of the incident shown; empty: the oldest open one, else the newest.
+	// id is of the incident that was gone to; empty: the newest open one is shown,
+	// else the newest.
 	id string
+	// beside is the newest open one when id was gone to: while that is another, id
+	// does not stand for what is going on.
+	beside string
 	// asked is whose answer the feed awaits: answers about another are dropped.
 	asked string
 }
@@ -30,22 +34,18 @@ type (
 	}
 	// recordedMsg answers a command about an incident.
 	recordedMsg struct {
-		form   *form // nil: of a tick
+		form   *form // nil: of ticks
 		what   string
 		result *api.Result
 		err    error
-		ticks  *reading // whose steps were sent
-		steps  []int
+		ticks  *tickBatch // nil: it is none
 	}
 )
 
 func incidentKeys() []binding {
 	here := at(incidents)
 	return []binding{
-		bind([]string{"i"}, "i", "incident", "the incident: what happened, who did what, and what closing it asks").line(9).unless(func(m *model) string { return m.already(incidents) }).hidden().above((*model).incidentSaid).does(func(m *model) tea.Cmd {
-			m.enter(incidents)
-			return m.askIncidents()
-		}),
+		bind([]string{"i"}, "i", "incident", "the incident: what happened, who did what, and what closing it asks").line(9).unless((*model).noIncidentKey).hidden().above((*model).incidentSaid).does((*model).toIncident),
 		bind([]string{"n"}, "n", "note", "write a note into the timeline: opens a field").at(here).line(4).unless((*model).noNote).does(act((*model).note)),
 		bind([]string{"a"}, "a", "answer", "answer what closing asks: opens a field").at(here).line(6).unless((*model).noNote).does(act((*model).answer)),
 		bind([]string{"x"}, "x", "close", "close the incident: asks, first what has no answer").at(here).line(7).unless((*model).noNote).does(act((*model).closeIncident)),
@@ -64,6 +64,57 @@ func (d *data) openHeads() []api.IncidentHead {
 	return nil
 }
 
+// newestOpen is the open incident that was opened last; nil without one.
+func (d *data) newestOpen() *api.IncidentHead {
+	open := d.openHeads()
+	if len(open) == 0 {
+		return nil
+	}
+	return &open[len(open)-1]
+}
+
+// startIncident is the open incident that START tells of, i shows and ticks go
+// to: the newest, or the open one that was gone to since that was opened. nil if
+// none is open.
+func (m *model) startIncident(d *data) *api.IncidentHead {
+	newest := d.newestOpen()
+	if newest == nil || newest.ID != m.incident.beside {
+		return newest
+	}
+	open := d.openHeads()
+	if i := slices.IndexFunc(open, func(h api.IncidentHead) bool { return h.ID == m.incident.id }); i >= 0 {
+		return &open[i]
+	}
+	return newest
+}
+
+// openIncidentID is the id of startIncident; empty if none is open.
+func (m *model) openIncidentID() string {
+	if h := m.startIncident(&m.live); h != nil {
+		return h.ID
+	}
+	return ""
+}
+
+// toIncident goes to the incident that START tells of; without one the last that
+// was shown is shown again.
+func (m *model) toIncident() tea.Cmd {
+	if id := m.openIncidentID(); id != "" && id != m.incident.id {
+		m.incident.id, m.incident.beside, m.scroll = "", "", 0
+	}
+	if m.screen != incidents {
+		m.enter(incidents)
+	}
+	return m.askIncidents()
+}
+
+func (m *model) noIncidentKey() string {
+	if id := m.openIncidentID(); id != "" && id != m.incidentID() {
+		return ""
+	}
+	return m.already(incidents)
+}
+
 // incidentID is which incident is shown; empty if there is none.
 func (m *model) incidentID() string {
 	if m.form != nil && m.form.about != "" {
@@ -72,8 +123,8 @@ func (m *model) incidentID() string {
 	if m.incident.id != "" {
 		return m.incident.id
 	}
-	if open := m.live.openHeads(); len(open) > 0 {
-		return open[0].ID
+	if id := m.openIncidentID(); id != "" {
+		return id
 	}
 	if v := m.live.incidents.Value(); v != nil && len(v.Incidents) > 0 {
 		return v.Incidents[0].ID
@@ -149,7 +200,10 @@ func (m *model) otherIncident(n int) tea.Cmd {
 		m.say(dim, "there is no further incident")
 		return nil
 	}
-	m.incident.id, m.scroll = all[to].ID, 0
+	m.incident.id, m.incident.beside, m.scroll = all[to].ID, "", 0
+	if h := m.live.newestOpen(); h != nil {
+		m.incident.beside = h.ID
+	}
 	return m.askIncidents()
 }
 
@@ -161,6 +215,9 @@ func (m *model) noNote() string {
 	case v == nil:
 		return "there is no incident here: N opens one"
 	case v.State == api.IncidentClosed:
+		if m.openIncidentID() != "" {
+			return "it is closed: i shows the open one"
+		}
 		return "it is closed: R opens it again"
 	}
 	return ""
@@ -178,10 +235,12 @@ func (m *model) noReopen() string {
 }
 
 func (m *model) noOpen() string {
-	switch open := m.live.openHeads(); {
+	switch id := m.openIncidentID(); {
 	case m.noWrite() != "":
 		return m.noWrite()
-	case len(open) > 0:
+	case id != "" && id != m.incidentID():
+		return "incident " + m.th.outside(id) + " is open: i shows it"
+	case id != "":
 		return "an incident is open: n writes into it"
 	}
 	return ""
@@ -201,18 +260,10 @@ func (m *model) takeRecorded(msg recordedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.log.add(m.now, "incident: %s failed: %v", msg.what, msg.err)
 	}
+	if msg.ticks != nil {
+		return tea.Batch(m.takeTicks(msg), m.askIncidents(), m.askState())
+	}
 	switch {
-	case msg.ticks != nil && msg.err != nil:
-		for _, n := range msg.steps {
-			delete(msg.ticks.kept, n)
-		}
-		m.say(bad, "ticked here alone: "+m.th.outside(sources.Why(msg.err)))
-	case msg.ticks != nil:
-		said := msg.what + ", kept in the incident"
-		if len(msg.steps) == 1 && msg.result != nil {
-			said = m.th.outside(msg.result.Message) // that somebody ticked it before, too
-		}
-		m.say(good, said)
 	case msg.err != nil && msg.form == m.form && m.form != nil:
 		why := sources.Why
 		if f := m.form.refused; f != nil {
@@ -233,7 +284,7 @@ func (m *model) takeRecorded(msg recordedMsg) tea.Cmd {
 func (m *model) note() {
 	id := m.shownIncident().ID
 	m.openForm(&form{
-		title: "Note for the incident", about: id, label: "note",
+		title: "Note for incident " + m.th.outside(id), about: id, label: "note",
 		body: func(m *model, _ *form, w int) []row {
 			return wrap("It goes into the timeline with your name and the time, and into the report. No prompts and no keys.", w, normal)
 		},
@@ -250,18 +301,18 @@ func (m *model) openIncident() {
 			return wrap("One opens by itself for a degraded upstream, a shared fault, or a fallback ratio over its limit.", w, normal)
 		},
 		send: func(m *model, f *form, typed string) tea.Cmd {
-			m.incident.id = ""
+			m.incident.id, m.incident.beside = "", ""
 			return m.record(f, "an incident", func(ctx context.Context, a sources.API) (*api.Result, error) { return a.OpenIncident(ctx, typed) })
 		},
 	})
 }
 
 func (m *model) reopen() {
-	id := m.shownIncident().ID
+	id, title := m.shownIncident().ID, m.shownIncident().Title
 	m.openForm(&form{
-		title: "Open this incident again?", about: id,
+		title: "Reopen incident " + m.th.outside(id) + "?", about: id,
 		body: func(m *model, _ *form, w int) []row {
-			return wrap("Its timeline goes on. Answers to closing questions stay as they are.", w, normal)
+			return append(wrap(m.th.outside(title), w, strong), wrap("Its timeline goes on. Answers to closing questions stay as they are.", w, normal)...)
 		},
 		send: func(m *model, f *form, _ string) tea.Cmd {
 			return m.record(f, "opened again", func(ctx context.Context, a sources.API) (*api.Result, error) { return a.ReopenIncident(ctx, id) })
@@ -269,75 +320,16 @@ func (m *model) reopen() {
 	})
 }
 
-// keepTicks sends the ticks of the open runbook that the incident has not, if
-// there is an open incident and writing is armed. now is the step whose tick
-// just changed.
-func (m *model) keepTicks(changed int) tea.Cmd {
-	open := m.live.openHeads()
-	if len(open) == 0 {
-		return nil
-	}
-	if why := m.noWrite(); why != "" {
-		m.say(dim, "ticked here alone; the incident keeps ticks once writing is armed: "+why)
-		return nil
-	}
-	r, book, id := m.reading(), m.runbook.open.ID, open[0].ID
-	type tick struct {
-		step int
-		done bool
-	}
-	var send []tick
-	for n := range r.ticks {
-		if !r.kept[n] {
-			send = append(send, tick{n, true})
-		}
-	}
-	if _, done := r.ticks[changed]; !done && r.kept[changed] {
-		send = append(send, tick{changed, false})
-	}
-	if len(send) == 0 {
-		return nil
-	}
-	slices.SortFunc(send, func(a, b tick) int { return a.step - b.step })
-	var steps []int
-	for _, t := range send {
-		steps = append(steps, t.step)
-		if r.kept == nil {
-			r.kept = make(map[int]bool)
-		}
-		if t.done {
-			r.kept[t.step] = true
-		} else {
-			delete(r.kept, t.step)
-		}
-	}
-	what := "step " + strconv.Itoa(changed)
-	ctx, src := m.ctx, m.src
-	return func() tea.Msg {
-		var err error
-		var res *api.Result
-		for _, t := range send {
-			res, err = src.Give(ctx, func(ctx context.Context, a sources.API) (*api.Result, error) {
-				return a.IncidentTick(ctx, id, book, t.step, t.done)
-			})
-			if err != nil {
-				break
-			}
-		}
-		return recordedMsg{what: what, result: res, err: err, ticks: r, steps: steps}
-	}
-}
-
 // incidentWord is the open incident in a few words, for the overview; nil
 // without one.
 func (m *model) incidentWord(d *data, now time.Time) row {
-	open := d.openHeads()
-	if len(open) == 0 {
+	h := m.startIncident(d)
+	if h == nil {
 		return nil
 	}
-	r := row{{"[i]", accent}, {" incident open " + text.Age(d.clock(now).Sub(open[0].OpenedAt)), normal}}
-	if len(open) > 1 {
-		r = r.add(dim, " (+"+strconv.Itoa(len(open)-1)+")")
+	r := row{{"[i]", accent}, {" incident open " + text.Age(d.clock(now).Sub(h.OpenedAt)), normal}}
+	if n := len(d.openHeads()); n > 1 {
+		r = r.add(dim, " (+"+strconv.Itoa(n-1)+")")
 	}
 	return r
 }

@@ -21,10 +21,18 @@ func (r *recorder) Incidents(context.Context) (*api.Incidents, error) {
 	if r.incident != nil {
 		v.Incidents = []api.IncidentHead{r.incident.IncidentHead}
 	}
+	if r.older != nil {
+		v.Incidents = append(v.Incidents, r.older.IncidentHead)
+	}
 	return v, nil
 }
 
 func (r *recorder) Incident(_ context.Context, id string) (*api.Incident, error) {
+	if r.older != nil && r.older.ID == id {
+		v := *r.older
+		v.At = time.Now()
+		return &v, nil
+	}
 	if r.incident == nil || r.incident.ID != id {
 		return nil, &api.Error{Code: api.CodeNotFound, Message: "there is no such incident"}
 	}
@@ -37,6 +45,11 @@ func (r *recorder) told(format string, args ...any) (*api.Result, error) {
 	r.recorded = append(r.recorded, fmt.Sprintf(format, args...))
 	if r.refuses != nil {
 		return nil, r.refuses
+	}
+	if r.fails != nil {
+		if err := r.fails(r.recorded[len(r.recorded)-1]); err != nil {
+			return nil, err
+		}
 	}
 	return &api.Result{Message: "recorded"}, nil
 }

@@ -43,7 +43,7 @@ func (m *model) answer() {
 		m.say(warn, "closing this incident asks nothing")
 		return
 	}
-	m.openForm(m.answerForm("Answer what closing asks", v, choices))
+	m.openForm(m.answerForm("Answer incident "+m.th.outside(v.ID), v, choices))
 }
 
 // answerForm is a form for the questions of v that are among choices.
@@ -107,11 +107,11 @@ func (m *model) closeIncident() {
 		m.openForm(m.closingForm(v))
 		return
 	}
-	id := v.ID
+	id, title := v.ID, v.Title
 	m.openForm(&form{
-		title: "Close this incident?", about: id,
+		title: "Close incident " + m.th.outside(id) + "?", about: id,
 		body: func(m *model, _ *form, w int) []row {
-			return wrap("Everything that closing asks is answered. Its record stays: failback incident report "+m.th.outside(id), w, normal)
+			return append(wrap(m.th.outside(title), w, strong), wrap("Everything that closing asks is answered. Its record stays: failback incident report "+m.th.outside(id), w, normal)...)
 		},
 		send: func(m *model, f *form, _ string) tea.Cmd {
 			return m.record(f, "closed", func(ctx context.Context, a sources.API) (*api.Result, error) { return a.CloseIncident(ctx, id) })
@@ -123,7 +123,7 @@ func (m *model) closeIncident() {
 // that has questions without an answer.
 func (m *model) closingForm(v *api.Incident) *form {
 	id := v.ID
-	f := m.answerForm("Close this incident? It asks first", v, append(slices.Clone(v.Unanswered), closeAnyway))
+	f := m.answerForm("Close incident "+m.th.outside(id)+"? It asks first", v, append(slices.Clone(v.Unanswered), closeAnyway))
 	question, answer := f.body, f.send
 	f.body = func(m *model, f *form, w int) []row {
 		v := m.shownIncident()

@@ -52,7 +52,7 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 		word, st := m.closingWord(v)
 		rows = append(rows, entry("closing asks", word, w, st)...)
 	}
-	rows = append(rows, entry("opened", text.Clock(v.OpenedAt, clock)+" by "+out(v.OpenedBy)+", for "+out(v.Cause)+"; about "+list2(v.Upstreams, "no upstream of its own", out), w, normal)...)
+	rows = append(rows, entry("opened", text.Clock(v.OpenedAt, clock)+" by "+out(v.OpenedBy)+", "+out(text.IncidentCause(v.Cause))+"; about "+list2(v.Upstreams, "no upstream of its own", out), w, normal)...)
 	rows = append(rows, entry("milestones", milestones(&v.Milestones, clock), w, normal)...)
 	rq := &v.Requests
 	st := normal

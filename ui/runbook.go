@@ -37,7 +37,7 @@ type reading struct {
 	cursor int               // a stop
 	top    int               // first row seen
 	ticks  map[int]time.Time // when a step was ticked off, by its number
-	kept   map[int]bool      // those that an incident has
+	record tickRecord
 }
 
 // runbookSet returns the runbooks there are: the program's own, and those of
@@ -259,7 +259,7 @@ func runbookKeys() []binding {
 		bind([]string{"x", "space"}, "x", "tick", "tick the step off, or take the tick away; an open incident keeps it while writing is armed, nothing else is done by it").at(here).line(4).unless((*model).noTick).does((*model).tickStep),
 		bind([]string{"l"}, "l", "logs", "the step's query over the decision log, or the log screen").at(here).line(5).does((*model).stepQuery),
 		bind([]string{"T"}, "T", "copy ticks", "copy all steps with their ticks and the times of these").at(here).line(6).unless((*model).noOpenRunbook).does(func(m *model) tea.Cmd { return m.copy("runbook", m.tickedText()) }),
-		bind([]string{"X"}, "X", "", "take all ticks of the runbook away").at(here).unless((*model).noTicks).does(act(func(m *model) { clear(m.reading().ticks); m.say(normal, "no step is ticked") })),
+		bind([]string{"X"}, "X", "", "take all ticks of the runbook away").at(here).unless((*model).noTicks).does((*model).untickAll),
 	}
 }
 
@@ -341,20 +341,10 @@ func (m *model) noTick() string {
 }
 
 func (m *model) noTicks() string {
-	if m.noOpenRunbook() != "" || len(m.reading().ticks) == 0 {
+	if m.noOpenRunbook() != "" || len(m.reading().ticks)+len(m.reading().record.back) == 0 {
 		return "no step is ticked"
 	}
 	return ""
-}
-
-func (m *model) tickStep() tea.Cmd {
-	n, ticks := m.runbookStep().Number, m.reading().ticks
-	if _, ticked := ticks[n]; ticked {
-		delete(ticks, n)
-	} else {
-		ticks[n] = m.live.clock(m.now)
-	}
-	return m.keepTicks(n)
 }
 
 // stepQuery goes to the log screen, with the query of the step if it has one.
