@@ -535,7 +535,7 @@ func (w *walk) end(t *testing.T) {
 	}
 	a.key("x", "x close")
 	a.shows("Not answered yet: window, sampled, forbidden,", "1/6  ")
-	a.key("Up", "choose")
+	a.until("Up", "up down  choose", "Without an answer: ") // the form is deaf at first
 	a.shows("Without an answer: window, sampled, forbidden,", "recorded as an override")
 	a.drop("esc  close")
 	for i, q := range api.ClosingQuestions {
