@@ -93,6 +93,8 @@ func movement(name string, before, after traffic.State) string {
 		}
 	case before.Share == after.Share && after.Plan != nil && before.Plan == nil:
 		message = fmt.Sprintf("%s: the steps up to 100%% are approved, each is taken when the one before has passed; revision %d", name, after.Revision)
+	case before.Share == after.Share && after.Plan == nil && before.Plan != nil && after.Condition() == traffic.Degraded:
+		message = fmt.Sprintf("%s: degraded by %s, the plan of %s is over, revision %d", name, after.StateBy, before.Plan.By, after.Revision)
 	case before.Share == after.Share && after.Plan == nil && before.Plan != nil:
 		message = fmt.Sprintf("%s: the next step waits for an operator again, revision %d", name, after.Revision)
 	case before.Share == after.Share:

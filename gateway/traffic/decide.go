@@ -44,6 +44,8 @@ func decide(c Command, r Record, s State, configured []Step, now time.Time) (out
 		// An operator takes over what the machine degraded: it gets nothing
 		// any more, which is less.
 		return outcome{next: takenOver(r, c.By, strings.TrimSpace(c.Why), now), cause: causeOf(c.By)}, nil
+	case c.Share == 0 && r.Share == 0 && r.Plan != nil && !decision.ByMachine(c.By):
+		return outcome{next: unplanned(r)}, nil
 	case c.Share == r.Share:
 		return outcome{next: r}, nil
 	}
@@ -180,10 +182,12 @@ func lowered(r Record, c Command, configured []Step, now time.Time) Record {
 	return next
 }
 
-// takenOver is r, degraded by the machine, as an operator's doing.
+// takenOver is r, degraded by the machine, as an operator's doing. Like every
+// way of a person down to 0 it ends the plan.
 func takenOver(r Record, by, reason string, now time.Time) Record {
 	next := changed(r)
 	next.Machine, next.By, next.Why, next.Reason = false, by, reason, reason
+	next.Plan = nil
 	entered(&next, r, by, now)
 	return next
 }

@@ -19,7 +19,8 @@ type Degradation struct {
 }
 
 // degrade returns what d comes to. An operator takes over what the machine
-// degraded; the machine takes over nothing.
+// degraded, and ends the plan of what is degraded already; the machine takes
+// over nothing.
 func degrade(d Degradation, r Record, configured []Step, now time.Time) outcome {
 	words := outcome{next: r, step: "degraded", cause: cmp.Or(d.Reason, causeOf(d.By)), detail: d.Detail}
 	text := cmp.Or(strings.TrimSpace(d.Why), d.Detail, d.Reason)
@@ -31,6 +32,8 @@ func degrade(d Degradation, r Record, configured []Step, now time.Time) outcome 
 		}
 	case r.Machine && !decision.ByMachine(d.By):
 		words.next = takenOver(r, d.By, text, now)
+	case r.Plan != nil && !decision.ByMachine(d.By):
+		words.next = unplanned(r)
 	}
 	return words
 }

@@ -285,6 +285,44 @@ func TestPlanEnds(t *testing.T) {
 	}
 }
 
+// Whoever approved a plan for a degraded upstream is told no by the person who
+// degrades it once more: after the first step it would climb all the same.
+func TestPlanEndsWhereDegradedAgain(t *testing.T) {
+	downs := map[string]func(*testing.T, *Table, string){
+		"degrade": func(t *testing.T, table *Table, by string) { degraded(t, table, "a", by) },
+		"share 0": func(t *testing.T, table *Table, by string) { must(t, table, Command{Upstream: "a", Share: 0, By: by}) },
+	}
+	for how, down := range downs {
+		for _, first := range []string{"ben", decision.Auto} {
+			t.Run(how+" after "+first, func(t *testing.T) {
+				table, told := open(t, "", "a")
+				s := degraded(t, table, "a", first)
+				if s, err := table.Approve("a", "ana", "", s.Revision); err != nil || s.Plan == nil {
+					t.Fatalf("%+v, %v", s, err)
+				}
+				down(t, table, decision.Auto)
+				before := get(t, table, "a")
+				if before.Plan == nil {
+					t.Fatal("the machine, which had nothing to degrade, ended the plan")
+				}
+				told.take()
+				down(t, table, "ben")
+				after := get(t, table, "a")
+				if after.Plan != nil || after.Revision != before.Revision+1 || after.Share != 0 || after.Machine {
+					t.Errorf("%+v", after)
+				}
+				if e := told.take(); len(e) == 0 || e[len(e)-1].Action != "plan" || e[len(e)-1].Reason != "ended" || e[len(e)-1].By != "ben" {
+					t.Errorf("told %+v", e)
+				}
+				down(t, table, "ben")
+				if again := get(t, table, "a"); again.Revision != after.Revision {
+					t.Errorf("once more changed something: %+v", again)
+				}
+			})
+		}
+	}
+}
+
 // What passed, served and was stepped to counts for what it was primary of.
 func TestChangedPrimary(t *testing.T) {
 	storage := new(Memory)

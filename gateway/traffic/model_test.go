@@ -76,6 +76,17 @@ func (r *ref) takeOver() {
 	r.revision++
 }
 
+// downAgain is what a person who degrades what is degraded comes to.
+func (r *ref) downAgain() {
+	switch {
+	case r.machine:
+		r.takeOver()
+	case r.plan != "":
+		r.revision++
+	}
+	r.plan = ""
+}
+
 func (r *ref) end() {
 	*r = ref{share: 100, revision: r.revision, primary: r.primary}
 }
@@ -192,8 +203,8 @@ func (w *world) do() {
 			if by == decision.Auto {
 				r.forgetFrom(from)
 			}
-		case r.machine && by != decision.Auto:
-			r.takeOver()
+		case by != decision.Auto:
+			r.downAgain()
 		}
 		_, got = w.table.Degrade(Degradation{Upstream: name, By: by, Reason: "groups_red"})
 	case what < 11:
@@ -309,8 +320,8 @@ func (w *world) set(r *ref, c Command, now time.Time) string {
 	case c.Share < r.share:
 		r.lower(c.Share, c.By, w.steps, now)
 		return ""
-	case c.Share == r.share && c.Share == 0 && r.machine && person:
-		r.takeOver()
+	case c.Share == r.share && c.Share == 0 && person:
+		r.downAgain()
 		return ""
 	case c.Share == r.share:
 		return ""

@@ -40,7 +40,7 @@ func (t *Table) Set(c Command) (State, error) {
 // Degrade takes an upstream's share to 0, whatever its condition. As a lowering
 // it is never refused, takes effect at once, and can be put back by the person
 // who did it. An upstream that is degraded stays as it is, except that a person
-// takes over what the machine degraded.
+// takes over what the machine degraded, and ends its plan.
 //
 // The only error is *InvalidError: no such upstream, or nobody's name.
 func (t *Table) Degrade(d Degradation) (State, error) {

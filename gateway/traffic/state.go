@@ -132,9 +132,9 @@ func (s State) Next() int {
 }
 
 // Plan is an approval of all remaining steps of one failback. It ends with the
-// failback, when a person lowers the share, when the upstream becomes degraded,
-// at the second retreat, and when somebody withdraws it. A person's raise and
-// the first retreat leave it.
+// failback, when a person lowers the share, when the upstream becomes degraded or
+// a person degrades one that is, at the second retreat, and when somebody
+// withdraws it. A person's raise and the first retreat leave it.
 type Plan struct {
 	By string    `json:"by"`
 	At time.Time `json:"at"`
