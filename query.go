@@ -119,10 +119,13 @@ func canned(all []sources.Canned, name string) (sources.Canned, error) {
 		}
 		names[i] = c.Name
 	}
-	if near, close := config.Nearest(name, names); close {
-		return sources.Canned{}, usagef("there is no query %q; the nearest is %s", name, near)
+	if strings.ContainsAny(name, "{(") { // no name has one, and no LogQL has none
+		return sources.Canned{}, usagef("there is no query of that name; LogQL of your own goes into --logql, in quotes: --logql '%s'", text.Visible(name))
 	}
-	return sources.Canned{}, usagef("there is no query %q; there are %s", name, strings.Join(names, ", "))
+	if near, close := config.Nearest(name, names); close {
+		return sources.Canned{}, usagef("there is no query %q; the nearest is %s, and LogQL of your own goes into --logql", name, near)
+	}
+	return sources.Canned{}, usagef("there is no query %q; there are %s, and LogQL of your own goes into --logql", name, strings.Join(names, ", "))
 }
 
 // listQueries prints the canned queries with what they mean.

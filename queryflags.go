@@ -27,7 +27,7 @@ func runQueryFlags(in *invocation) {
 	in.flags.StringVar(&q.since, "since", "", "how far to look back from --end: 15m, 6h, 7d (default: the query's own; of a file, all of it)")
 	in.flags.StringVar(&q.start, "start", "", "from when: 2006-01-02T15:04:05Z, 2006-01-02 15:04 or 15:04 by this host's clocks, Unix seconds or nanoseconds, -1h or now-1h")
 	in.flags.StringVar(&q.end, "end", "", "until when, exclusive, as --start (default: now; of a file, its last line)")
-	in.flags.StringVar(&q.step, "step", "", "a number each so often over the range, instead of one for all of it: 1m, or seconds")
+	in.flags.StringVar(&q.step, "step", "", "a number each so often over the range: 1m, or seconds (default: one for all of it; with --logql and --since or --start one each 250th of the range)")
 	in.flags.IntVar(&q.limit, "limit", 0, "how many lines at most (default: the query's own, 100 with --logql)")
 	in.flags.StringVar(&q.direction, "direction", "", "forward, oldest lines first, or backward (default: the query's own, backward with --logql)")
 }

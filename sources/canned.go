@@ -120,6 +120,12 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 			Runbook: "closing-an-incident", Range: 15 * time.Minute, Limit: LogsLimit,
 		},
 		{
+			Name: "failed", Title: "failed requests by task and reason", text: count("task_type, reason", requests+failed), Instant: true,
+			Means:   "how many requests had no whole answer from anybody, by task and why: whose users are hurt; affected names each, and those that another answered",
+			None:    "no request failed in this time: each was answered, was the caller's mistake or over a caller's own limits, or its client left",
+			Runbook: "provider-5xx", Range: time.Hour,
+		},
+		{
 			Name: "by-reason", Title: "switches by reason", text: count("reason", switched), Instant: true,
 			Means:   "how many requests left their primary, by why it did not answer: the greatest names the runbook to begin with",
 			None:    "no request left its primary in this time",
@@ -180,6 +186,11 @@ func CannedQueries(tasks []api.Task, selector string) []Canned {
 	}
 	return all
 }
+
+// failed filters the requests that count against availability: those that
+// nobody answered in full and that neither their caller spoiled nor their client
+// left. A refusal for the caller's own ceiling is the caller's.
+const failed = ` | workflow_status=~"unavailable|incomplete|human" or (workflow_status="refused" and reason!="cost_ceiling")`
 
 // notAllowed filters the requests that policy forbade: another candidate for a
 // task that may not fall back, or another model for one that keeps its own. A

@@ -120,6 +120,12 @@ func TestCannedQueriesOfAnHour(t *testing.T) {
 		decision(12, "req-7", oddTask, "degraded_completed", "breaker_open", true, true, ""),
 		decision(10, "req-8", "permission_change", "human", "breaker_open", false, false, ""),
 		decision(9, "req-9", "refund", "cancelled", "client_gone", false, false, ""),
+		decision(19, "req-10", "refund", "unavailable", "server_error", false, false, "east"), // nothing left its primary, and every user is hurt
+		decision(18, "req-11", "refund", "unavailable", "server_error", false, false, "east"),
+		decision(17, "req-12", "refund", "refused", "capacity", false, false, ""),
+		decision(16, "req-13", "refund", "refused", "cost_ceiling", false, false, ""), // its caller's own limit
+		decision(13, "req-14", "refund", "rejected", "bad_request", false, false, ""),
+		decision(14, "req-15", "refund", "queued", "server_error", false, false, ""), // not decided yet
 		api.Event{Event: "operator_command", Time: at(8), By: "ana", Why: "model_route_selected breaker_transition", Result: "ok"},
 		api.Event{Event: "traffic_step", Time: at(6), Provider: "east", From: "100", To: "0", Reason: "lowered", By: "auto"},
 		api.Event{Event: "health_transition", Time: at(5), Provider: "east", From: "suspect", To: "degraded"},
@@ -132,9 +138,11 @@ func TestCannedQueriesOfAnHour(t *testing.T) {
 	want := map[string]string{
 		"first-switch": "req-2",
 		"not-allowed":  "req-6 req-5 req-4",
-		"affected": "req-8 permission_change human breaker_open|req-7 " + oddTask + " degraded_completed breaker_open|req-6 unheard_of incomplete interrupted|" +
-			"req-5 permission_change degraded_completed server_error|req-4 refund degraded_completed server_error|" +
+		"affected": "req-8 permission_change human breaker_open|req-7 " + oddTask + " degraded_completed breaker_open|req-15 refund queued server_error|" +
+			"req-6 unheard_of incomplete interrupted|req-13 refund refused cost_ceiling|req-12 refund refused capacity|" +
+			"req-11 refund unavailable server_error|req-10 refund unavailable server_error|req-5 permission_change degraded_completed server_error|req-4 refund degraded_completed server_error|" +
 			"req-3 policy_question degraded_completed first_output_timeout|req-2 refund degraded_completed server_error",
+		"failed":       "permission_change breaker_open 1|refund capacity 1|refund server_error 2|unheard_of interrupted 1",
 		"by-reason":    "breaker_open 1|first_output_timeout 1|interrupted 1|server_error 3",
 		"by-task":      oddTask + " 1|permission_change 1|policy_question 1|refund 2|unheard_of 1",
 		"first-output": "east 1",
@@ -174,9 +182,16 @@ func shown(t *testing.T, c sources.Canned, a *sources.LogAnswer) string {
 	t.Helper()
 	var all []string
 	for _, s := range a.Series {
-		for _, name := range s.Labels {
-			all = append(all, fmt.Sprintf("%s %g", name, s.Points[0].Value))
+		var names []string
+		for _, label := range []string{"task_type", "reason", "failed_provider"} {
+			if name, ok := s.Labels[label]; ok {
+				names = append(names, name)
+			}
 		}
+		if len(names) != len(s.Labels) {
+			t.Errorf("%s: labels %v", c.Name, s.Labels)
+		}
+		all = append(all, fmt.Sprintf("%s %g", strings.Join(names, " "), s.Points[0].Value))
 	}
 	if c.Instant {
 		slices.Sort(all)

@@ -60,7 +60,7 @@ func TestCannedQueriesAreWhole(t *testing.T) {
 			t.Errorf("%s: alarm %t", c.Name, c.Alarm)
 		}
 	}
-	want := []string{"first-switch", "not-allowed", "affected", "by-reason", "by-task", "first-output", "breakers", "late-results", "incomplete", "human", "operators", "changes"}
+	want := []string{"first-switch", "not-allowed", "affected", "failed", "by-reason", "by-task", "first-output", "breakers", "late-results", "incomplete", "human", "operators", "changes"}
 	if d := cmp.Diff(want, names); d != "" {
 		t.Error(d)
 	}
