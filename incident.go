@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"failback/gateway/incident"
 	"failback/gateway/operator/api"
+	"failback/runbooks"
 	"failback/ui/text"
 )
 
@@ -16,6 +19,7 @@ func incidentFlags(in *invocation) {
 	commandFlags(in)
 	in.flags.BoolVar(&in.override, "override", false, "close with questions unanswered; needs --reason")
 	in.flags.StringVar(&in.seen, "seen", "", "answer in the place of the answer of this time, which was read")
+	in.flags.StringVar(&in.runbooks, "runbooks", "", "directory of runbooks (*.md) that tick knows beside the built-in ones, or in the place of those of the same id")
 }
 
 // runIncident reads incidents and keeps their records.
@@ -41,6 +45,9 @@ func runIncident(in *invocation) error {
 	}
 	if in.override && verb != "close" {
 		return usagef("incident %s takes no --override", verb)
+	}
+	if in.runbooks != "" && verb != "tick" {
+		return usagef("incident %s takes no --runbooks", verb)
 	}
 	seen, err := in.seenAnswer(verb)
 	if err != nil {
@@ -92,6 +99,9 @@ func runIncident(in *invocation) error {
 		if err != nil {
 			return usagef("incident tick: %q is no step", args[2])
 		}
+		if err := in.knowsStep(args[1], step); err != nil {
+			return err
+		}
 		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
 			return c.IncidentTick(ctx, args[0], args[1], step, true)
 		})
@@ -122,6 +132,37 @@ func runIncident(in *invocation) error {
 		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) { return c.ReopenIncident(ctx, args[0]) })
 	}
 	return usagef("incident has no %q; it has list, show, report, open, note, tick, answer, close and reopen", verb)
+}
+
+// knowsStep refuses a step of no runbook that this program has or --runbooks names.
+// The gateway takes any: it has no runbooks.
+func (in *invocation) knowsStep(id string, step int) error {
+	all, err := runbooks.Embedded()
+	if err != nil {
+		return err
+	}
+	extra := in.runbookDir()
+	all = runbooks.Merge(all, extra.Runbooks)
+	for i := range all {
+		if all[i].ID != id {
+			continue
+		}
+		if last := len(all[i].Steps()); step < 1 || step > last {
+			return usagef("incident tick: runbook %s has no step %d; its steps are 1 to %d", id, step, last)
+		}
+		return nil
+	}
+	var ids []string
+	for i := range all {
+		ids = append(ids, all[i].ID)
+	}
+	slices.Sort(ids)
+	hint := "for one of your own name its directory with --runbooks DIR"
+	if in.runbooks != "" {
+		hint = "the built-in ones and " + in.runbooks + " were read"
+	}
+	errs := []error{usagef("incident tick: there is no runbook %q; there are %s; %s", id, strings.Join(ids, ", "), hint)}
+	return errors.Join(append(errs, extra.Errors...)...)
 }
 
 // seenAnswer is the time of the answer that --seen names; zero without it.
