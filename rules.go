@@ -26,11 +26,11 @@ type rulesFlags struct {
 func runRulesFlags(in *invocation) {
 	connectFlags(in)
 	r := &in.rules
-	in.flags.StringVar(&r.threshold, "threshold", "", "fallback ratio above which it is an alert, 0 to 1")
+	in.flags.StringVar(&r.threshold, "threshold", "", "fallback ratio above which it is an alert, 0 to 1 (default: limit.fallback_ratio of the configuration)")
 	in.flags.StringVar(&r.interrupted, "interrupted", "", "part of the answers that break off above which it is an alert, 0 to 1")
 	in.flags.StringVar(&r.clientRetries, "client-retries", "", "part of the requests that are clients' retries above which it is an alert, 0 to 1")
 	in.flags.StringVar(&r.output, "first-output", "", "p95 of the first output above which it is an alert: 5s")
-	in.flags.StringVar(&r.measured, "measured", "", "measure thresholds that are not given over this past: 30d")
+	in.flags.StringVar(&r.measured, "measured", "", "measure thresholds that are neither given nor configured over this past: 30d")
 	in.flags.StringVar(&r.url, "runbook-url", "", "link runbooks: what stands before their id, or a URL with {id} in it")
 	in.flags.BoolVar(&r.dashboard, "dashboard", false, "a Grafana dashboard as JSON instead of rules")
 }
@@ -77,6 +77,14 @@ func runRules(in *invocation) error {
 	o.Objectives = known.objectives
 
 	note := []string{"Alert rules of failback for Prometheus, from failback rules. docs/alerts.md says what each means."}
+	if l := known.limit; l != nil && o.Thresholds.FallbackRatio == nil {
+		if *l < 1 {
+			o.Thresholds.FallbackRatio = l
+			note = append(note, fmt.Sprintf("The threshold of FailbackFallbackRatioHigh is limit.fallback_ratio of %s: %v.", known.from, *l))
+		} else {
+			note = append(note, "limit.fallback_ratio of "+known.from+" is 1, which no ratio exceeds: it is no threshold.")
+		}
+	}
 	if past > 0 {
 		prom, every, err := sources.Prometheus(known.gateway, known.sources, os.LookupEnv)
 		if err != nil {
@@ -110,6 +118,8 @@ type rulesKnown struct {
 	sources    api.Sources
 	every      time.Duration
 	objectives []rules.Objective
+	limit      *float64         // of the fallback ratio; nil: none is configured
+	from       string           // whose limit that is
 	gateway    sources.Embedded // nil: none was asked
 	close      func()
 }
@@ -144,6 +154,10 @@ func (in *invocation) rulesSource(past bool) (*rulesKnown, error) {
 }
 
 func (k *rulesKnown) fromConfig(cfg *config.Config) {
+	k.from = "the configuration"
+	if cfg.Limit != nil {
+		k.limit = &cfg.Limit.FallbackRatio
+	}
 	k.every = cfg.Sources.Every
 	k.sources.Prometheus = api.Source{Selector: `job="` + api.ServiceName + `"`, EverySeconds: k.every.Seconds()}
 	if p := cfg.Sources.Prometheus; p != nil {
@@ -166,6 +180,10 @@ func (k *rulesKnown) fromConfig(cfg *config.Config) {
 }
 
 func (k *rulesKnown) fromState(s *api.State) {
+	k.from = "the gateway"
+	if s.Limit != nil {
+		k.limit = &s.Limit.FallbackRatio
+	}
 	k.sources = s.Sources
 	k.every = time.Duration(s.Sources.Prometheus.EverySeconds * float64(time.Second))
 	for _, m := range s.Models {

@@ -103,6 +103,47 @@ func TestRulesFromConfiguration(t *testing.T) {
 	}
 }
 
+// The limit that the console shows is the threshold of its alert, unless a flag
+// says another.
+func TestRulesTakeTheConfiguredLimit(t *testing.T) {
+	const head = "# The threshold of FailbackFallbackRatioHigh is limit.fallback_ratio of "
+	limited := writeConfig(t, rulesConfig+"limit: {fallback_ratio: 0.05}\n")
+	g := gatewaytest.New(t)
+	g.Set(func(s *api.State) { s.Limit, s.Sources.Prometheus.EverySeconds = &api.Limit{FallbackRatio: 0.07}, 15 })
+	past := gatewaytest.New(t)
+	past.Set(func(s *api.State) {
+		s.Limit = &api.Limit{FallbackRatio: 0.07}
+		s.Sources.Prometheus = api.Source{URL: pastOf(t, 48*time.Hour), Selector: `job="failback"`, EverySeconds: 15}
+	})
+	for _, c := range []struct {
+		args      []string
+		threshold string // empty: the rule is left out
+		from      string // empty: the head does not say
+	}{
+		{[]string{"--config", limited}, "0.05", "the configuration: 0.05."},
+		{[]string{"--config", limited, "--threshold", "0.1"}, "0.1", ""},
+		{[]string{"--config", limited, "--threshold", "0"}, "0", ""},
+		{[]string{"--config", writeConfig(t, rulesConfig)}, "", ""},
+		{[]string{"--config", writeConfig(t, rulesConfig+"limit: {fallback_ratio: 0}\n")}, "0", "the configuration: 0."},
+		{[]string{"--config", writeConfig(t, rulesConfig+"limit: {fallback_ratio: 1}\n")}, "", ""},
+		{[]string{"--connect", g.Target()}, "0.07", "the gateway: 0.07."},
+		{[]string{"--connect", past.Target(), "--measured", "4d"}, "0.07", "the gateway: 0.07."},
+	} {
+		out, errs, code := runLine(append([]string{"rules"}, c.args...)...)
+		if code != exitDone || errs != "" {
+			t.Fatalf("%q: exit %d: %s", c.args, code, errs)
+		}
+		expr := rulesIn(t, out)["FailbackFallbackRatioHigh"]
+		left := strings.Contains(out, "FailbackFallbackRatioHigh is left out. It needs --threshold R, limit.fallback_ratio, or --measured 30d.")
+		if c.threshold == "" && (expr != "" || !left) || c.threshold != "" && (!strings.HasSuffix(expr, " > "+c.threshold) || left) {
+			t.Errorf("%q: want threshold %q: %s\n%s", c.args, c.threshold, expr, out)
+		}
+		if says := strings.Contains(out, head+c.from); c.from == "" && strings.Contains(out, head) || c.from != "" && !says {
+			t.Errorf("%q: want from %q:\n%s", c.args, c.from, out)
+		}
+	}
+}
+
 // pastOf is a Prometheus that has known every series for so long: a tenth of the
 // requests leave their primary.
 func pastOf(t *testing.T, known time.Duration) string {

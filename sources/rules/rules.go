@@ -133,7 +133,7 @@ func (s *Set) limited(limit *float64, flag string, r Rule) {
 }
 
 func (s *Set) ratio(q query, o Options) {
-	s.limited(o.Thresholds.FallbackRatio, "--threshold R", Rule{
+	s.limited(o.Thresholds.FallbackRatio, "--threshold R, limit.fallback_ratio", Rule{
 		Name: "FailbackFallbackRatioHigh", Expr: q.Ratio(), For: ratioFor, Severity: Critical, Runbook: "fallback-ratio-high",
 		Summary:     "{{ $value | humanizePercentage }} of the requests leave their primary",
 		Description: "More requests than the limit are answered by another candidate, or by nobody, for " + promql.Span(ratioFor) + ". The fallback works; the primary does not, or the way to it.",
@@ -246,6 +246,12 @@ func (s *Set) upstreams(q query) {
 		Expr:        q.Refuses(`class="credential"`) + " == 1",
 		Summary:     "{{ $labels.provider }} refuses our credential",
 		Description: "A key is wrong, expired or revoked: a request or a probe found out, and nothing worked with it since. No retry helps, and other keys of the same account may follow.",
+	})
+	s.add(Rule{
+		Name: "FailbackQuotaExhausted", For: quickFor, Severity: Warning, Runbook: "rate-limited",
+		Expr:        q.Refuses(`class="quota_exhausted"`) + " == 1",
+		Summary:     "{{ $labels.provider }} says that our quota or credit is used up",
+		Description: "A request or a probe found out, and nothing worked with that account since. Others take its requests unless errors.quota_exhausted is fail; it needs money or a higher cap.",
 	})
 	s.add(Rule{
 		Name: "FailbackModelGone", For: quickFor, Severity: Critical, Runbook: "retired-model",
