@@ -31,7 +31,7 @@ func TestTextsNameKeysThatDoWhatTheySay(t *testing.T) {
 		does[strconv.Itoa(n)] += does[allDigits]
 	}
 	// Other words for the same.
-	same := map[string]string{"j goe": "down", "j ask": "down", "? list": "all keys", "esc give": "back", "! say": "own log", "! ha": "own log"}
+	same := map[string]string{"j goe": "down", "j ask": "down", "? list": "all keys", "esc give": "back", "! say": "own log", "! ha": "own log", "i show": "the incident"}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
