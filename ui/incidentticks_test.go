@@ -108,9 +108,11 @@ func TestIncidentOfSeveralOpen(t *testing.T) {
 			typed(m, "1", "j", "j")
 			m.reading().cursor = 2 + step
 			step = m.runbookStep().Number
-			typed(m, "x", "esc", "esc")
-			if last := r.recorded[len(r.recorded)-1]; last != fmt.Sprintf("tick %s manual-failback %d true", id, step) || !strings.Contains(m.message.text, id) {
-				t.Errorf("recorded %q, said %q", last, m.message.text)
+			typed(m, "x")
+			said := m.message.text
+			typed(m, "esc", "esc")
+			if last := r.recorded[len(r.recorded)-1]; last != fmt.Sprintf("tick %s manual-failback %d true", id, step) || !strings.Contains(said, id) {
+				t.Errorf("recorded %q, said %q", last, said)
 			}
 		}
 		typed(m, "W")
