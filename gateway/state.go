@@ -145,6 +145,7 @@ func (v *view) upstream(name string) api.Upstream {
 	u := api.Upstream{
 		Name: name, Region: up.Region, Dialect: string(up.Dialect),
 		Revision: share.Revision, Share: share.Share, Since: share.Since,
+		RevisedBy: share.RevisedBy, RevisedAt: share.RevisedAt,
 		StateBy: share.By, StateWhy: share.Why, Unsynced: share.Unsynced, FailbackID: share.FailbackID,
 		PrimaryOf: v.setup.primaryOf(name),
 		Live:      live.Live, RPS: live.RPS, OwnRPS: live.OwnRPS,

@@ -45,7 +45,7 @@ func decide(c Command, r Record, s State, configured []Step, now time.Time) (out
 		// any more, which is less.
 		return outcome{next: takenOver(r, c.By, strings.TrimSpace(c.Why), now), cause: causeOf(c.By)}, nil
 	case c.Share == 0 && r.Share == 0 && r.Plan != nil && !decision.ByMachine(c.By):
-		return outcome{next: unplanned(r)}, nil
+		return outcome{next: unplanned(r, c.By, now)}, nil
 	case c.Share == r.Share:
 		return outcome{next: r}, nil
 	}
@@ -136,9 +136,10 @@ func undo(c Command, r Record, s State, now time.Time) (outcome, error) {
 	return outcome{next: next, step: "undo", cause: "undo"}, nil
 }
 
-// changed is r one revision on.
-func changed(r Record) Record {
+// changed is r one revision on, which by wrote.
+func changed(r Record, by string, now time.Time) Record {
 	r.Revision++
+	r.RevisedBy, r.RevisedAt = by, now
 	r.Undo = nil
 	return r
 }
@@ -151,7 +152,7 @@ func entered(next *Record, r Record, by string, now time.Time) {
 }
 
 func raised(r Record, c Command, now time.Time) Record {
-	next := changed(r)
+	next := changed(r, c.By, now)
 	next.Share, next.Since, next.By, next.Why = c.Share, now, c.By, strings.TrimSpace(c.Why)
 	next.Served, next.Machine = 0, false
 	entered(&next, r, c.By, now)
@@ -160,7 +161,7 @@ func raised(r Record, c Command, now time.Time) Record {
 
 // lowered begins a failback with the configured steps unless one is under way.
 func lowered(r Record, c Command, configured []Step, now time.Time) Record {
-	next := changed(r)
+	next := changed(r, c.By, now)
 	next.Share, next.Since, next.By, next.Why = c.Share, now, c.By, strings.TrimSpace(c.Why)
 	next.Served, next.Machine = 0, c.Share == 0 && c.By == decision.Auto
 	if r.FailbackID == "" {
@@ -185,7 +186,7 @@ func lowered(r Record, c Command, configured []Step, now time.Time) Record {
 // takenOver is r, degraded by the machine, as an operator's doing. Like every
 // way of a person down to 0 it ends the plan.
 func takenOver(r Record, by, reason string, now time.Time) Record {
-	next := changed(r)
+	next := changed(r, by, now)
 	next.Machine, next.By, next.Why, next.Reason = false, by, reason, reason
 	next.Plan = nil
 	entered(&next, r, by, now)

@@ -33,7 +33,7 @@ func degrade(d Degradation, r Record, configured []Step, now time.Time) outcome 
 	case r.Machine && !decision.ByMachine(d.By):
 		words.next = takenOver(r, d.By, text, now)
 	case r.Plan != nil && !decision.ByMachine(d.By):
-		words.next = unplanned(r)
+		words.next = unplanned(r, d.By, now)
 	}
 	return words
 }
@@ -69,7 +69,7 @@ func settle(detail string, revision uint64, r Record, s State, now time.Time) (o
 	if r.condition() != Recovering || r.Share != Full {
 		return outcome{}, &BlockedError{Current: s, By: "only an upstream that recovers at " + percent(Full) + " settles"}
 	}
-	next := ended(changed(r))
+	next := ended(changed(r, decision.Auto, now))
 	entered(&next, r, decision.Auto, now)
 	return outcome{next: next, cause: "recovered", detail: detail}, nil
 }
@@ -90,15 +90,15 @@ func approve(by string, revision uint64, r Record, s State, now time.Time) (outc
 	case r.Retreats >= retreatsMost:
 		return outcome{}, &BlockedError{Current: s, By: "it retreated twice: every step is an operator's"}
 	}
-	next := changed(r)
+	next := changed(r, by, now)
 	next.Undo = r.Undo // a plan moves nothing
 	next.Plan = &Plan{By: by, At: now}
 	return outcome{next: next, step: "approved"}, nil
 }
 
-// unplanned is r without its plan.
-func unplanned(r Record) Record {
-	next := changed(r)
+// unplanned is r without its plan, which by ended.
+func unplanned(r Record, by string, now time.Time) Record {
+	next := changed(r, by, now)
 	next.Undo, next.Plan = r.Undo, nil
 	return next
 }

@@ -285,6 +285,48 @@ func TestPlanEnds(t *testing.T) {
 	}
 }
 
+// Who wrote a revision is told of it, not of the share or the condition that it
+// left as they were.
+func TestRevised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := new(Memory)
+		table, _ := openOn(t, storage, "a")
+		degraded(t, table, "a", decision.Auto)
+		since := time.Now()
+		is := func(what, by string) {
+			t.Helper()
+			s := get(t, table, "a")
+			if s.RevisedBy != by || !s.RevisedAt.Equal(time.Now()) {
+				t.Errorf("%s: revision %d by %s at %v", what, s.Revision, s.RevisedBy, s.RevisedAt)
+			}
+			if !s.Since.Equal(since) {
+				t.Errorf("%s moved the share: %+v", what, s)
+			}
+		}
+		is("degraded", decision.Auto)
+		pass(time.Minute)
+		if _, err := table.Approve("a", "ana", "", get(t, table, "a").Revision); err != nil {
+			t.Fatal(err)
+		}
+		is("approved", "ana")
+		pass(time.Minute)
+		if _, err := table.Withdraw("a", "ben"); err != nil {
+			t.Fatal(err)
+		}
+		is("withdrawn", "ben")
+		at := time.Now()
+		pass(time.Minute)
+		if s := get(t, table, "a"); s.RevisedBy != "ben" || !s.RevisedAt.Equal(at) {
+			t.Errorf("a minute on: %+v", s)
+		}
+		// A record that was stored without says the newest of what it knows.
+		old := Record{By: "ana", Since: at, StateBy: decision.Auto, StateSince: at.Add(-time.Hour), Plan: &Plan{By: "cat", At: at.Add(time.Hour)}}
+		if s := old.state("a"); s.RevisedBy != "cat" || !s.RevisedAt.Equal(old.Plan.At) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // Whoever approved a plan for a degraded upstream is told no by the person who
 // degrades it once more: after the first step it would climb all the same.
 func TestPlanEndsWhereDegradedAgain(t *testing.T) {

@@ -17,9 +17,13 @@ const RecordVersion = 1
 // Record is the state of one upstream as it is stored: share and condition
 // together, so that they cannot contradict each other.
 type Record struct {
-	Version    int       `json:"version"`
-	Share      int       `json:"share"`
-	Revision   uint64    `json:"revision"`
+	Version  int    `json:"version"`
+	Share    int    `json:"share"`
+	Revision uint64 `json:"revision"`
+	// RevisedBy and RevisedAt are of the revision; empty in a record that was
+	// stored without: see revised.
+	RevisedBy  string    `json:"revised_by,omitempty"`
+	RevisedAt  time.Time `json:"revised_at,omitzero"`
 	Since      time.Time `json:"since"`
 	By         string    `json:"by"`
 	Why        string    `json:"why,omitempty"`
@@ -173,6 +177,7 @@ func (r Record) state(name string) State {
 		FailbackID: r.FailbackID, Machine: r.Machine, Steps: r.Steps, Passed: r.Passed, Retreats: r.Retreats,
 		Plan: r.Plan, Served: r.Served, StateSince: r.StateSince, StateBy: r.StateBy, Reason: r.Reason, Epoch: r.Epoch,
 	}
+	s.RevisedBy, s.RevisedAt = r.revised()
 	if u := r.Undo; u != nil {
 		s.Undo = &Undo{Share: u.Share, Condition: Recovering, By: u.By, Until: u.Until}
 		if u.Whole {
@@ -180,6 +185,22 @@ func (r Record) state(name string) State {
 		}
 	}
 	return s
+}
+
+// revised is who wrote the revision and when; of a record that does not say so,
+// the newest of what it says.
+func (r Record) revised() (by string, at time.Time) {
+	if r.RevisedBy != "" {
+		return r.RevisedBy, r.RevisedAt
+	}
+	by, at = r.By, r.Since
+	if r.StateSince.After(at) {
+		by, at = r.StateBy, r.StateSince
+	}
+	if r.Plan != nil && r.Plan.At.After(at) {
+		by, at = r.Plan.By, r.Plan.At
+	}
+	return by, at
 }
 
 // nextID is the id of a failback that begins at now after that of last.

@@ -91,11 +91,11 @@ func (t *Table) Withdraw(upstream, by string) (State, error) {
 	if by == "" {
 		return State{}, invalid("a command needs the name of who gives it")
 	}
-	return t.do(order{upstream: upstream, by: by, decide: func(r Record, _ State, _ time.Time) (outcome, error) {
+	return t.do(order{upstream: upstream, by: by, decide: func(r Record, _ State, now time.Time) (outcome, error) {
 		if r.Plan == nil {
 			return outcome{next: r}, nil
 		}
-		return outcome{next: unplanned(r)}, nil
+		return outcome{next: unplanned(r, by, now)}, nil
 	}})
 }
 

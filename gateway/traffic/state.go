@@ -72,9 +72,13 @@ type State struct {
 	// Revision grows with every change of the share, the condition or the plan,
 	// never otherwise. The first is 1.
 	Revision uint64
-	Since    time.Time // of the share
-	By       string    // who set it, decision.Auto for a start or the machine, decision.ByPlan for a plan
-	Why      string
+	// RevisedBy and RevisedAt say who wrote the revision, and when: they are of
+	// the last change, whether it moved the share, the condition or the plan.
+	RevisedBy string
+	RevisedAt time.Time
+	Since     time.Time // of the share
+	By        string    // who set it, decision.Auto for a start or the machine, decision.ByPlan for a plan
+	Why       string
 	// FailbackID is set while a failback is under way, and salts membership:
 	// the UTC date and hour of the first lowering, "2026-11-30T04"; a second
 	// failback of that hour has ".2" after it.

@@ -207,7 +207,7 @@ func (t *Table) remove(name string, e *entry, now time.Time) {
 	cur := e.record()
 	next := cur
 	if cur.Plan != nil {
-		next = unplanned(cur)
+		next = unplanned(cur, decision.Auto, now)
 		t.untold = append(t.untold, eventsOf(name, cur, outcome{next: next}, decision.Auto, "", now)...)
 	}
 	next.Removed = now

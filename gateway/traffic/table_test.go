@@ -68,7 +68,7 @@ func TestFailback(t *testing.T) {
 
 		s := must(t, table, Command{Upstream: "a", Share: 0, Why: " quota exhausted "})
 		want := State{
-			Upstream: "a", Share: 0, Revision: 2, Since: time.Now(), By: "ana", Why: "quota exhausted",
+			Upstream: "a", Share: 0, Revision: 2, RevisedBy: "ana", RevisedAt: time.Now(), Since: time.Now(), By: "ana", Why: "quota exhausted",
 			FailbackID: "2026-11-30T04", Steps: DefaultSteps(), Epoch: epoch,
 			StateSince: time.Now(), StateBy: "ana", Reason: "quota exhausted",
 			Undo: &Undo{Share: 100, Condition: Whole, By: "ana", Until: time.Now().Add(5 * time.Minute)},

@@ -245,6 +245,10 @@ type Upstream struct {
 	Region   string `json:"region"`
 	Dialect  string `json:"dialect"`
 	Revision uint64 `json:"revision"` // of its traffic state; a command names the one it was based on
+	// RevisedBy and RevisedAt are of that revision, whatever it changed; absent from
+	// a gateway of a version that does not keep them.
+	RevisedBy string    `json:"revised_by,omitempty"`
+	RevisedAt time.Time `json:"revised_at,omitzero"`
 	// Share is the percent of its own traffic it may get; Live the part of its
 	// own traffic (0 to 1) that it answered in the last minute, idle without
 	// any, none if it is primary of nothing.
