@@ -63,7 +63,7 @@ func init() {
 		{name: "status", about: "what the gateway is doing, once", run: runStatus, flags: clientFlags},
 		{name: "decisions", about: "the latest routing decisions", run: runDecisions, flags: decisionsFlags},
 		{name: "query", args: "[NAME]", about: "ask the decision log: a canned query, or LogQL; without either, lists the canned ones", run: runQuery, flags: runQueryFlags},
-		{name: "step", args: "UPSTREAM SHARE|plan|manual", about: "give an upstream 0, 5, 25, 75 or 100 percent of its own traffic; plan approves all steps once", run: runStep, flags: stepFlags},
+		{name: "step", args: "UPSTREAM SHARE|plan|manual", about: "give an upstream 0, 5, 25, 75 or 100 percent of its own traffic; plan approves them once, but for the way out of degraded", run: runStep, flags: stepFlags},
 		{name: "state", args: "UPSTREAM degraded|recovering", about: "take all of its own traffic from an upstream, or begin its way back", run: runState, flags: stateFlags},
 		{name: "breaker", args: "UPSTREAM:CAPABILITY open|close|auto", about: "force a breaker for a time, or let it decide again", run: runBreaker, flags: breakerFlags},
 		{name: "passthrough", args: "on|off", about: "break glass: a fixed order that ignores share and breakers", run: runPassthrough, flags: passthroughFlags},
@@ -232,7 +232,7 @@ func consoleFlags(in *invocation) {
 }
 
 func demoFlags(in *invocation) {
-	in.flags.StringVar(&in.script, "script", "outage", "outage or quiet")
+	in.flags.StringVar(&in.script, "script", "outage", "what the fake upstreams do: outage (after 20 s the primary fails, and later is well again) or quiet (nothing fails by itself)")
 	in.flags.BoolVar(&in.readOnly, "read-only", false, "no command can be given from this console")
 	in.flags.BoolVar(&in.ascii, "ascii", false, "draw with ASCII only")
 	in.flags.StringVar(&in.runbooks, "runbooks", "", "directory of runbooks (*.md) that extend the built-in ones, or replace those of the same id")

@@ -2,7 +2,7 @@ package health
 
 import "fmt"
 
-// degraded gets nothing. It waits for a person, unless the machine degraded it
+// degraded has no share. It waits for a person, unless the machine degraded it
 // and may bring it back: what an operator took away only an operator gives back.
 type degraded struct{}
 

@@ -239,7 +239,7 @@ func (s *Set) upstreams(q query) {
 		Name: "FailbackUpstreamWaits", For: quickFor, Severity: Warning, Runbook: "manual-failback",
 		Expr:        "max by (provider, region) (" + q.Series(promql.UpstreamState, `state="degraded"`) + ") == 1",
 		Summary:     "{{ $labels.provider }} is degraded and waits for an operator",
-		Description: "It gets none of its own traffic. Once its probes pass, failback state and failback step give it back, unless failback.advance is auto.",
+		Description: "Its share of its own traffic is 0. Once its probes pass, failback state and failback step give it back, unless failback.advance is auto.",
 	})
 	s.add(Rule{
 		Name: "FailbackCredentialRefused", For: quickFor, Severity: Critical, Runbook: "our-credential",
