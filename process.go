@@ -36,7 +36,7 @@ func runServe(in *invocation) error {
 
 // serve runs a gateway until in.ctx ends. During it runs alongside once the
 // gateway serves, with its client address, until the gateway ends.
-func (in *invocation) serve(load func(context.Context) (*config.Config, error), banner func() string, during func(ctx context.Context, url string) error) error {
+func (in *invocation) serve(load func(context.Context) (*config.Config, error), banner func(*api.State) string, during func(ctx context.Context, url string) error) error {
 	defer heap.CollectLater()()
 	log := newLogger(in.err)
 	defer log.close()
@@ -268,5 +268,19 @@ func (in *invocation) demoGateway() error {
 	load := func(ctx context.Context) (*config.Config, error) {
 		return config.Load(ctx, config.Source{Path: path, Env: os.LookupEnv})
 	}
-	return in.serve(load, d.Phase, d.Play)
+	banner := func(s *api.State) string { return d.Phase(demoStanding(s)) }
+	return in.serve(load, banner, d.Play)
+}
+
+// demoStanding is how far the primary of the demo is on its way back.
+func demoStanding(s *api.State) demo.Standing {
+	for i := range s.Upstreams {
+		if u := &s.Upstreams[i]; u.Name == demo.East && u.Share < 100 {
+			return demo.Away
+		}
+	}
+	if len(s.Incidents) > 0 {
+		return demo.Back
+	}
+	return demo.Over
 }

@@ -51,8 +51,9 @@ type Options struct {
 	// Log gets texts for the operator of the process, one line each; nil
 	// drops them. It is called concurrently and must not block.
 	Log func(string)
-	// Banner is shown on every console, for demonstrations; nil: none.
-	Banner func() string
+	// Banner is shown on every console, for demonstrations; nil: none. It gets the
+	// state without it, must not change it, and is called concurrently.
+	Banner func(*api.State) string
 
 	// Keeper makes what keeps numbers and lines beside the gateway; nil: nobody
 	// keeps any. It is called once, when the data directory is the gateway's.

@@ -53,9 +53,6 @@ func (c *control) State(api.You) api.State {
 		Failback: failbackOf(s.cfg),
 	}
 	state.Traffic.InFlight = int(g.inflight.Load())
-	if g.o.Banner != nil {
-		state.Demo = g.o.Banner()
-	}
 	if p := g.router.Passthrough(); p != nil {
 		state.Passthrough = &api.Passthrough{Order: p.Order, Until: p.Until, By: p.By, Why: p.Why, Unsynced: g.overrides.unsynced(passthroughKey)}
 	}
@@ -86,6 +83,9 @@ func (c *control) State(api.You) api.State {
 	v.fillCare(&state)
 	state.Incidents = g.incidents.heads(true)
 	state.Gateways, state.Sessions = g.peers.list(v.now)
+	if g.o.Banner != nil {
+		state.Demo = g.o.Banner(&state)
+	}
 	return state
 }
 

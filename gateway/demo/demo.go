@@ -153,8 +153,9 @@ func (d *Demo) Play(ctx context.Context, gatewayURL string) error {
 	return nil
 }
 
-// Phase says in one line where the script is and what to look at, for people.
-func (d *Demo) Phase() string {
+// Phase says in one line where the script is and what to look at or do where
+// things stand so, for people.
+func (d *Demo) Phase(now Standing) string {
 	d.mu.Lock()
 	began := d.began
 	d.mu.Unlock()
@@ -162,7 +163,7 @@ func (d *Demo) Phase() string {
 		return "starting"
 	}
 	st, left := at(d.stages, time.Since(began))
-	return st.say(left)
+	return st.phase(left, now)
 }
 
 // Close stops Play and the upstreams and waits for both.

@@ -60,7 +60,7 @@ func TestDemoPlaysAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if p := d.Phase(); p != "starting" {
+	if p := d.Phase(Over); p != "starting" {
 		t.Errorf("before Play: %q", p)
 	}
 	_, addr := startRelay(t, map[decision.Dialect]*Fake{decision.Anthropic: d.Fake(East), decision.OpenAI: d.Fake(OpenAI)}, upstreamNames)
@@ -69,7 +69,7 @@ func TestDemoPlaysAndStops(t *testing.T) {
 	played := make(chan error, 1)
 	go func() { played <- d.Play(ctx, addr) }()
 	until(t, "traffic completes", func() bool { return d.Stats().ByStatus["completed"] >= 100 })
-	if p := d.Phase(); !strings.Contains(p, East+" begins to fail in ") {
+	if p := d.Phase(Over); !strings.Contains(p, East+" begins to fail in ") {
 		t.Errorf("phase %q", p)
 	}
 	if err := d.Play(ctx, addr); err == nil {

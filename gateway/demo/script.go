@@ -24,6 +24,29 @@ type stage struct {
 	lasts time.Duration // 0 in the last stage: for good
 	fault Fault
 	say   func(left time.Duration) string
+	// back and over are said instead where the primary has its traffic; empty: say
+	// is.
+	back, over string
+}
+
+// Standing is how far the primary is on its way back.
+type Standing int
+
+const (
+	Away Standing = iota // less than all of its traffic is the primary's
+	Back                 // all of it is, and an incident is open
+	Over                 // and none is
+)
+
+// phase is what a stage says where things stand so.
+func (s *stage) phase(left time.Duration, now Standing) string {
+	switch {
+	case now == Back && s.back != "":
+		return s.back
+	case now == Over && s.over != "":
+		return s.over
+	}
+	return s.say(left)
 }
 
 func fixed(s string) func(time.Duration) string {
@@ -51,7 +74,11 @@ func (s Script) stages() []stage {
 		{lasts: 14 * time.Second, fault: Fault{Kind: Hang}, say: fixed(East + " hangs now: only probes meet that, no client")},
 		{lasts: 6 * time.Second, fault: Fault{Kind: Unavailable, Ratio: 0.4}, say: fixed(East + " fails 4 of 10: a probe may pass, not all twice")},
 		{lasts: 18 * time.Second, say: fixed(East + " is well again: its probes pass, then you decide")},
-		{say: fixed("well again: W, choose " + East + ", > y; again when evidence passes")},
+		{
+			say:  fixed("well again: W, choose " + East + ", > y; again when evidence passes"),
+			back: "its traffic is back: i shows the incident, x there closes it",
+			over: "it is over: " + practise,
+		},
 	}
 }
 

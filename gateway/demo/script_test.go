@@ -99,9 +99,26 @@ func TestTheOutageOutlastsTheSuspectWindow(t *testing.T) {
 func TestPhasesFitARow(t *testing.T) {
 	for _, s := range Scripts {
 		for _, st := range s.stages() {
-			if p := st.say(st.lasts); len(p) > 76 || strings.ContainsAny(p, "\n\t") {
-				t.Errorf("%d columns: %q", len(p), p)
+			for _, p := range []string{st.say(st.lasts), st.back, st.over} {
+				if len(p) > 76 || strings.ContainsAny(p, "\n\t") {
+					t.Errorf("%d columns: %q", len(p), p)
+				}
 			}
+		}
+	}
+}
+
+// What is done is not asked for again, and while it fails nobody says that it is
+// over: its share is whole then, too.
+func TestPhaseOfWhatIsDone(t *testing.T) {
+	stages := Outage.stages()
+	first, last := stages[1], stages[len(stages)-1]
+	for now, want := range map[Standing]string{Away: "> y", Back: "x there closes it", Over: "it is over"} {
+		if got := last.phase(0, now); !strings.Contains(got, want) {
+			t.Errorf("standing %d: %q", now, got)
+		}
+		if got := first.phase(0, now); !strings.Contains(got, "503") {
+			t.Errorf("standing %d while it fails: %q", now, got)
 		}
 	}
 }
