@@ -223,10 +223,11 @@ func incidentText(i *api.Incident) string {
 		line("  %-21s %s", m.Text, at)
 	}
 	r := i.Requests
-	line("\nREQUESTS  primary %d, degraded %d, failed %d, against policy %d", r.Primary, r.Degraded, r.Failed, r.Forbidden)
+	line("\nCOUNTED %s", text.Visible(i.Requests.Counted))
+	line("REQUESTS  primary %d, degraded %d, failed %d, against policy %d", r.Primary, r.Degraded, r.Failed, r.Forbidden)
 	line("\nLAYER      DEGRADED GOOD/BAD  PRIMARY GOOD/BAD")
 	for _, l := range i.Layers {
-		line("%-10s %-18s %s", text.Visible(l.Name), tallyText(l.Degraded), tallyText(l.Primary))
+		line("%-10s %-18s %s", text.Visible(l.Name), tallyText(&l, l.Degraded), tallyText(&l, l.Primary))
 	}
 	line("\nTIMELINE")
 	if i.Lost > 0 {
@@ -250,10 +251,10 @@ func incidentText(i *api.Incident) string {
 	return b.String()
 }
 
-// tallyText tells no report from none that is bad.
-func tallyText(t api.Tally) string {
+// tallyText tells no outcome from none that is bad.
+func tallyText(l *api.Layer, t api.Tally) string {
 	if t.Good+t.Bad == 0 {
-		return "none"
+		return text.Visible(l.Nothing)
 	}
 	return fmt.Sprintf("%d/%d", t.Good, t.Bad)
 }

@@ -31,13 +31,14 @@ func TestAnIncidentIsShownAsText(t *testing.T) {
 		IncidentHead: api.IncidentHead{ID: "1", Title: evil, State: api.IncidentClosed, ClosedBy: evil, ClosedAt: time.Now()},
 		Timeline:     []api.IncidentEntry{{Kind: api.EntryNote, By: evil, Text: evil}},
 		Closing:      []api.ClosingQuestion{{ID: "users", Text: "who?", Fact: evil, Answer: evil, By: evil}},
-		Layers:       []api.Layer{{Name: api.LayerTask, Degraded: api.Tally{Good: 3, Bad: 1}}},
+		Layers:       []api.Layer{{Name: api.LayerTask, Degraded: api.Tally{Good: 3, Bad: 1}, Nothing: evil}},
+		Requests:     api.IncidentRequests{Counted: evil},
 	}
 	s := incidentText(in)
 	if strings.ContainsAny(s, "\x1b\u202e") || strings.Contains(s, "b\nc") {
 		t.Errorf("%q", s)
 	}
-	if !strings.Contains(s, "3/1") || !strings.Contains(s, "none") {
+	if !strings.Contains(s, "3/1") || strings.Count(s, "a\\x1b") < 5 {
 		t.Errorf("%s", s)
 	}
 	if l := incidentList(&api.Incidents{Incidents: []api.IncidentHead{in.IncidentHead}}); strings.ContainsAny(l, "\x1b\u202e") {

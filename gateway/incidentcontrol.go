@@ -137,6 +137,7 @@ func (g *Gateway) changeIncident(id string, op incident.Op, anyway bool) (_, sai
 		id = incident.NewID(op.At, salt())
 		i.tell(op.At)
 		i.begin(id, op, time.Time{}, false)
+		i.follow(op.At)
 		return id, "opened", nil
 	}
 	r, _, ok := i.book.Get(id)
@@ -159,7 +160,7 @@ func (g *Gateway) changeIncident(id string, op incident.Op, anyway bool) (_, sai
 		}
 	}
 	i.book.Do(id, op, false)
-	i.follow()
+	i.follow(op.At)
 	return id, said, nil
 }
 

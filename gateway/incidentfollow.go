@@ -45,7 +45,7 @@ func (i *incidents) step(now time.Time, s incident.Situation) {
 			}
 		}
 	}
-	if i.follow(); now.Sub(i.counted) >= countEvery {
+	if i.follow(now); now.Sub(i.counted) >= countEvery {
 		i.flushCounts(now)
 	}
 }
@@ -82,7 +82,6 @@ func eventOp(e decision.Event) incident.Op {
 func (i *incidents) begin(id string, op incident.Op, since time.Time, claim bool) {
 	op.Kind, op.ID = incident.OpOpen, id
 	i.book.Do(id, op, claim)
-	i.follow()
 	if since.IsZero() {
 		since = op.At.Add(-incidentPast)
 	}
@@ -118,6 +117,7 @@ func (i *incidents) trouble(now time.Time, id string, f incident.Finding, s inci
 		op.FirstSwitch, _ = i.look.FirstSwitchOf(upstreams, cmp.Or(op.FirstFailure, f.Since), now)
 	}
 	i.book.Do(id, op, false)
+	i.follow(now)
 }
 
 // observeIncidents has the incidents follow what in shows.

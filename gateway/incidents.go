@@ -96,15 +96,15 @@ func (i *incidents) decision(d *decision.Decision) {
 	if d.Selected != "" {
 		degraded = d.Selected != d.Primary
 	}
-	good, epoch := verdict == telemetry.Good, i.tallies.Now()
+	good := verdict == telemetry.Good
+	epoch := i.tallies.Count(time.Now(), func(c *incident.Counts) { c.Request(d, degraded, good) })
 	i.recent.Add(d.RequestID, degraded, good, epoch)
-	i.tallies.Add(epoch, func(c *incident.Counts) { c.Request(d, degraded, good) })
 }
 
 // flushCounts writes what was counted into the open incidents. It requires
 // changing.
 func (i *incidents) flushCounts(now time.Time) {
-	i.follow()
+	i.follow(now)
 	p := i.tallies.Take()
 	i.counted = now
 	for _, r := range i.book.Records() {
@@ -113,7 +113,7 @@ func (i *incidents) flushCounts(now time.Time) {
 		}
 		c, notes := p.Of(r.ID)
 		// One that this gateway is part of hears of it even if nothing was counted.
-		if !c.IsZero() || i.concerns(r) {
+		if !c.IsZero() || c.Since.Before(r.CountsSince()) && !c.Since.IsZero() || i.concerns(r) {
 			i.book.Do(r.ID, incident.Op{Kind: incident.OpCount, At: now, Counts: c}, false)
 		}
 		for _, text := range notes[:max(0, min(len(notes), outcomeNotes-r.NotesBy(byClient)))] {
@@ -123,14 +123,14 @@ func (i *incidents) flushCounts(now time.Time) {
 }
 
 // follow has the tallies count for those that are open. It requires changing.
-func (i *incidents) follow() {
-	var open []string
+func (i *incidents) follow(now time.Time) {
+	open := map[string]time.Time{}
 	for _, r := range i.book.Records() {
 		if r.Open() {
-			open = append(open, r.ID)
+			open[r.ID] = r.CountsFrom()
 		}
 	}
-	i.tallies.Follow(open, i.book.Current)
+	i.tallies.Follow(now, open, i.book.Current)
 }
 
 // byClient is who wrote the notes of outcomes.

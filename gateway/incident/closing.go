@@ -39,11 +39,12 @@ func Facts(r Record, standings []Standing) map[string]string {
 			windows = append(windows, s.Upstream+": "+s.Window)
 		}
 	}
+	since := Counted(r)
 	f[api.QuestionWindow] = strings.Join(windows, "; ")
 	sampled := c.Semantic.Degraded.Good + c.Semantic.Degraded.Bad
-	f[api.QuestionSampled] = fmt.Sprintf("%s, %d judged, %d of them bad", counted(c.Degraded, "degraded answer"), sampled, c.Semantic.Degraded.Bad)
-	f[api.QuestionForbidden] = fmt.Sprintf("%s against policy; failback query %s lists what the log has of them", counted(c.Forbidden, "answer"), QueryForbidden)
-	f[api.QuestionUsers] = fmt.Sprintf("%s failed, %s answered degraded", counted(c.Failed, "request"), wasOrWere(c.Degraded))
+	f[api.QuestionSampled] = fmt.Sprintf("%s, %d judged, %d of them bad, %s", counted(c.Degraded, "degraded answer"), sampled, c.Semantic.Degraded.Bad, since)
+	f[api.QuestionForbidden] = fmt.Sprintf("%s against policy %s; failback query %s lists what the log has of them", counted(c.Forbidden, "answer"), since, QueryForbidden)
+	f[api.QuestionUsers] = fmt.Sprintf("%s failed, %s answered degraded, %s", counted(c.Failed, "request"), wasOrWere(c.Degraded), since)
 	switch {
 	case !m.TrafficBack.IsZero():
 		primary = append([]string{"traffic back since " + Clock(m.TrafficBack)}, primary...)

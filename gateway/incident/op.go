@@ -216,19 +216,32 @@ func (r *Record) event(op Op) {
 	if e.Event == string(decision.KindOperatorCommand) && e.Action == "share" && e.Result == api.ResultOK && e.From != e.To {
 		return // its step tells it
 	}
-	if e.Revision != 0 {
-		for _, there := range r.Entries {
-			o := there.Event
-			if o != nil && there.Instance != op.Instance && o.Revision == e.Revision && o.Event == e.Event && o.Provider == e.Provider && o.From == e.From && o.To == e.To {
-				return
-			}
+	if i := r.toldBy(&e, op.Instance); i >= 0 {
+		if r.Entries[i].Event.Reason != heardOf || e.Reason == heardOf {
+			return
 		}
+		// Who did it knows more of it than who was faster to hear of it.
+		r.Entries = slices.Delete(r.Entries, i, i+1)
 	}
 	e.Detail, e.Why, e.Seq = cut(e.Detail), cut(e.Why), 0 // its number means nothing in a record
 	entry := api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: textOf(&e), Instance: op.Instance, Event: &e}
 	if !r.fold(entry) {
 		r.add(entry)
 	}
+}
+
+// heardOf is the reason of a change that was made at another gateway.
+const heardOf = "merged"
+
+// toldBy is where another gateway than instance told e; -1: nowhere.
+func (r *Record) toldBy(e *api.Event, instance string) int {
+	if e.Revision == 0 {
+		return -1
+	}
+	return slices.IndexFunc(r.Entries, func(there Entry) bool {
+		o := there.Event
+		return o != nil && there.Instance != instance && o.Revision == e.Revision && o.Event == e.Event && o.Provider == e.Provider && o.From == e.From && o.To == e.To
+	})
 }
 
 // answer takes an answer in the place of one that its author saw. Any other

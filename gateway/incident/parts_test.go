@@ -385,7 +385,7 @@ func TestReport(t *testing.T) {
 	got := Report(View(r, false, nil, at(100)))
 	for _, want := range []string{
 		"| first failure | 2026-11-30 03:58:30Z | 0s |", "| technically recovered | 2026-11-30 04:01:00Z | 2m30s |", "| closed | 2026-11-30 04:01:30Z | 3m0s |",
-		"| answered by another candidate | 7 |", "| semantic | 3 | 4 | none | none |", "closed by ana", "unanswered: window, sampled, forbidden, primary, runbook: drill",
+		"| answered by another candidate | 7 |", "| semantic | 3 | 4 | nothing reported |  |", "| technical | no attempt counted |  |", "closed by ana", "unanswered: window, sampled, forbidden, primary, runbook: drill",
 		"- 2026-11-30 04:00:10Z, ana: a share 5% \\> 25%", "- 2026-11-30 04:00:20Z, ben: a share 25% \\> 75%", "### Which users are to be told", "ben, 2026-11-30 04:01:10Z: a \\| b", "Not answered.", "The gateway: 2 requests failed, 7 were answered degraded", "`r'1`",
 	} {
 		if !strings.Contains(got, want) {

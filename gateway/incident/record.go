@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -96,11 +97,13 @@ type Writer struct {
 
 // Counts are what requests came to. They add up.
 type Counts struct {
-	Primary   uint64   `json:"primary,omitempty"`
-	Degraded  uint64   `json:"degraded,omitempty"`
-	Failed    uint64   `json:"failed,omitempty"`
-	Forbidden uint64   `json:"forbidden,omitempty"`
-	Kept      []string `json:"kept,omitempty"`
+	// Since is when they begin; zero: with the incident's opening.
+	Since     time.Time `json:"since,omitzero"`
+	Primary   uint64    `json:"primary,omitempty"`
+	Degraded  uint64    `json:"degraded,omitempty"`
+	Failed    uint64    `json:"failed,omitempty"`
+	Forbidden uint64    `json:"forbidden,omitempty"`
+	Kept      []string  `json:"kept,omitempty"`
 
 	Technical Sides `json:"technical"`
 	Workflow  Sides `json:"workflow"`
@@ -153,7 +156,7 @@ func (t *Tally) Add(good bool, n int64) {
 	}
 }
 
-// IsZero reports whether nothing was counted.
+// IsZero reports whether nothing was counted, since whenever.
 func (c *Counts) IsZero() bool {
 	return c.Primary|c.Degraded|c.Failed|c.Forbidden == 0 && len(c.Kept) == 0 &&
 		c.Technical == Sides{} && c.Workflow == Sides{} && c.Semantic == Sides{} && c.Task == Sides{}
@@ -161,12 +164,17 @@ func (c *Counts) IsZero() bool {
 
 // Plus is c and d together.
 func (c Counts) Plus(d Counts) Counts {
+	if c.Since.IsZero() || !d.Since.IsZero() && d.Since.Before(c.Since) {
+		c.Since = d.Since
+	}
 	c.Primary += d.Primary
 	c.Degraded += d.Degraded
 	c.Failed += d.Failed
 	c.Forbidden += d.Forbidden
-	c.Kept = slices.Concat(c.Kept, d.Kept)
-	c.Kept = c.Kept[:min(len(c.Kept), MaxKept)]
+	if len(d.Kept) > 0 && len(c.Kept) < MaxKept {
+		c.Kept = slices.Concat(c.Kept, d.Kept)
+		c.Kept = c.Kept[:min(len(c.Kept), MaxKept)]
+	}
 	for _, name := range layers {
 		to, from := c.Layer(name), d.Layer(name)
 		to.Degraded.Good += from.Degraded.Good
@@ -196,6 +204,26 @@ func (r Record) clone() Record {
 		r.Writers = map[string]Writer{}
 	}
 	return r
+}
+
+// CountsFrom is when the counts of r, which is open, are to begin: with the first
+// failure if it is known, or where it was opened again, then.
+func (r Record) CountsFrom() time.Time {
+	from := cmp.Or(r.Milestones.FirstFailure, r.OpenedAt)
+	for _, e := range r.Entries {
+		if e.Kind == api.EntryReopened {
+			from = e.At
+		}
+	}
+	return from
+}
+
+// CountsSince is when the counts of r began.
+func (r Record) CountsSince() time.Time {
+	if since := r.Counts.Since; !since.IsZero() && since.Before(r.OpenedAt) {
+		return since
+	}
+	return r.OpenedAt
 }
 
 // Open reports whether r is.

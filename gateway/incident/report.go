@@ -44,7 +44,8 @@ func Report(in api.Incident) string {
 
 	r := in.Requests
 	line("\n## Impact\n")
-	line("| requests since it was opened | number |\n|---|---|")
+	line("Counted %s.\n", markdown(r.Counted))
+	line("| requests | number |\n|---|---|")
 	line("| answered by their primary | %d |\n| answered by another candidate | %d |\n| failed | %d |\n| answered against policy | %d |", r.Primary, r.Degraded, r.Failed, r.Forbidden)
 	if len(r.Kept) > 0 {
 		line("\nSome of those that were answered by another candidate or failed:")
@@ -56,7 +57,7 @@ func Report(in api.Incident) string {
 	line("\n## Success by layer\n")
 	line("| layer | degraded good | degraded bad | primary good | primary bad |\n|---|---|---|---|---|")
 	for _, l := range in.Layers {
-		line("| %s | %s | %s |", markdown(l.Name), tally(l.Degraded), tally(l.Primary))
+		line("| %s | %s | %s |", markdown(l.Name), tally(l, l.Degraded), tally(l, l.Primary))
 	}
 
 	line("\n## Timeline\n")
@@ -126,9 +127,9 @@ func Milestones(m api.Milestones) []Milestone {
 	}
 }
 
-func tally(t api.Tally) string {
+func tally(l api.Layer, t api.Tally) string {
 	if t.Good+t.Bad == 0 {
-		return "none | none"
+		return markdown(l.Nothing) + " | "
 	}
 	return fmt.Sprintf("%d | %d", t.Good, t.Bad)
 }

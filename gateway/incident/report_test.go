@@ -27,8 +27,8 @@ func told(s string) string {
 			{ID: s, Text: s, Fact: s},
 			{ID: s, Text: s, Answer: s, By: s, At: day},
 		},
-		Layers:   []api.Layer{{Name: s}},
-		Requests: api.IncidentRequests{Kept: []string{s, s}},
+		Layers:   []api.Layer{{Name: s, Nothing: s}},
+		Requests: api.IncidentRequests{Kept: []string{s, s}, Counted: s},
 	})
 }
 

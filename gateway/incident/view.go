@@ -23,7 +23,7 @@ func View(r Record, unsynced bool, facts map[string]string, now time.Time) api.I
 		IncidentHead: Head(r, unsynced), At: now, Closing: closing(r, facts), Timeline: []api.IncidentEntry{},
 		Requests: api.IncidentRequests{
 			Primary: r.Counts.Primary, Degraded: r.Counts.Degraded, Failed: r.Counts.Failed, Forbidden: r.Counts.Forbidden,
-			Kept: slices.Clone(r.Counts.Kept),
+			Kept: slices.Clone(r.Counts.Kept), Since: r.CountsSince(), Counted: Counted(r),
 		},
 	}
 	for _, e := range r.Entries {
@@ -31,7 +31,7 @@ func View(r Record, unsynced bool, facts map[string]string, now time.Time) api.I
 	}
 	for _, name := range layers {
 		s := r.Counts.Layer(name)
-		v.Layers = append(v.Layers, api.Layer{Name: name, Degraded: s.Degraded.api(), Primary: s.Primary.api()})
+		v.Layers = append(v.Layers, api.Layer{Name: name, Degraded: s.Degraded.api(), Primary: s.Primary.api(), Nothing: Nothing(name)})
 	}
 	return v
 }

@@ -26,6 +26,33 @@ func What(e *api.IncidentEntry) string {
 	return s
 }
 
+// Counted says since when the counts of r are.
+func Counted(r Record) string {
+	since, first := r.CountsSince(), r.Milestones.FirstFailure
+	switch at := Clock(since); {
+	case first.IsZero():
+		return "since it was opened at " + at + ", as no first failure is known"
+	case !since.After(first):
+		return "since the first failure at " + at
+	case since.Before(r.OpenedAt):
+		return "since " + at + ", after the first failure"
+	default:
+		return "since it was opened at " + at + ", after the first failure"
+	}
+}
+
+// Nothing says that a layer has no outcome: nobody reported one, or of what is
+// counted there was none.
+func Nothing(layer string) string {
+	switch layer {
+	case api.LayerTechnical:
+		return "no attempt counted"
+	case api.LayerWorkflow:
+		return "no request counted"
+	}
+	return "nothing reported"
+}
+
 // LeftOut says that n entries of a timeline are not there.
 func LeftOut(n int) string {
 	if n == 1 {

@@ -95,7 +95,7 @@ type Incident struct {
 	Timeline []IncidentEntry   `json:"timeline"` // oldest first
 	Closing  []ClosingQuestion `json:"closing"`
 	Layers   []Layer           `json:"layers"`
-	// Requests counts requests since it was opened, by what they came to.
+	// Requests counts requests by what they came to.
 	Requests IncidentRequests `json:"requests"`
 	At       time.Time        `json:"at"`
 }
@@ -144,16 +144,23 @@ type Layer struct {
 	Name     string `json:"name"`
 	Degraded Tally  `json:"degraded"`
 	Primary  Tally  `json:"primary"`
+	// Nothing says for people what it means that a Tally of it is zero.
+	Nothing string `json:"nothing"`
 }
 
-// Tally counts outcomes. Both zero: nobody reported any.
+// Tally counts outcomes. Both zero: there is none, see Layer.Nothing.
 type Tally struct {
 	Good uint64 `json:"good"`
 	Bad  uint64 `json:"bad"`
 }
 
-// IncidentRequests counts requests.
+// IncidentRequests counts requests. It counts since the same time as Incident.Layers
+// and the facts of the closing questions.
 type IncidentRequests struct {
+	Since time.Time `json:"since"`
+	// Counted says Since for people, and what it is: the first failure, or the
+	// opening.
+	Counted   string `json:"counted"`
 	Primary   uint64 `json:"primary"`  // answered by their primary
 	Degraded  uint64 `json:"degraded"` // answered by another candidate
 	Failed    uint64 `json:"failed"`   // bad for availability
