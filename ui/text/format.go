@@ -86,9 +86,17 @@ func plural(one string) string {
 //	incident_note: incident note
 func Words(identifier string) string { return strings.ReplaceAll(identifier, "_", " ") }
 
+// noAge is what only the span to an absent time reaches, that to the beginning of
+// the Unix clock too.
+const noAge = 50 * 365 * 24 * time.Hour
+
 // Age writes a span as people say it, in at most six characters or so: 41s,
-// 2m10s, 24m, 5h12m, 6d. A negative one is 0s.
+// 2m10s, 24m, 5h12m, 6d. A negative one is 0s. One of fifty years or more, either
+// way, is none: a time that it was taken from is absent, and it is ??.
 func Age(d time.Duration) string {
+	if d >= noAge || d <= -noAge {
+		return "??"
+	}
 	s := int64(max(d, 0) / time.Second)
 	m, h := s/60, s/3600
 	switch {

@@ -57,9 +57,9 @@ func Since(u *api.Upstream, changes []api.Event) (since time.Time, least bool) {
 	return since, least
 }
 
-// For writes how long: with a + where it may be longer.
+// For writes how long: with a + where it may be longer, ?? where since is absent.
 func For(since time.Time, least bool, now time.Time) string {
-	if least {
+	if least && !since.IsZero() {
 		return Age(now.Sub(since)) + "+"
 	}
 	return Age(now.Sub(since))
