@@ -274,7 +274,7 @@ func (m *model) stepTable(s *api.State, u *api.Upstream, whole sources.Number, s
 		cells := []span{{r.number, st}, {share, st}, {r.window, st}, {}, {}, {}, {}, {}}
 		switch {
 		case r.mark && r.number == "-" && r.share == 0:
-			cells[7] = span{"gets nothing", dim}
+			cells[7] = span{text.AtZero(u), dim}
 		case r.mark && evidenceOf(u) != nil:
 			copy(cells[3:], m.measuredCells(evidenceOf(u), whole))
 		case r.mark, r.passed && (r.held || u.Share < 100):

@@ -553,21 +553,21 @@ func (m *model) numberLegend(w int) []row {
 // glossary is what the screens say in one word.
 var glossary = []struct{ word, means string }{
 	{"UPSTREAM", "one provider endpoint in one region with one credential"},
-	{"HEALTH", "HEALTHY; SUSPECT: signals are red, nobody is kept away yet; DEGRADED: it gets nothing until an operator gives it back; RECOVERING: on its way back by steps. For how long; the signals are on the failback screen"},
+	{"HEALTH", "HEALTHY; SUSPECT: signals are red, nobody is kept away yet; DEGRADED: SHARE is 0% until an operator gives it back; RECOVERING: on its way back by steps. For how long; the signals are on the failback screen"},
 	{"BREAKER", "the worst of its buckets, which are its capabilities: CLOSED, OPEN, HALF (open for probes), RAMP; now"},
 	{"FOR", "how long all its buckets are closed, or how long not all are; + is at least"},
-	{"SHARE", "percent of its own traffic that it may get, as it was asked for; now"},
+	{"SHARE", "percent of its own traffic that it may get, as it was asked for, without overflow; now"},
 	{"LIVE", "the part of its own traffic that it answered, over the last minute. Own traffic: requests of which it is the primary"},
 	{"REQ/S", "attempts a second at it, over the last 10 s; in USERS and FALLBACK requests a second, over the last minute"},
 	{"ERR", "the part of its attempts that failed, over the breaker's window"},
 	{"P95", "95 of 100 of its streams gave their first output within it, over the last minute; no streams: it answered, and nothing was a stream"},
 	{"FALLBACK", "the part of all requests for which another than the primary was asked, over the time behind it"},
-	{"stranded", "requests of its own traffic that no other candidate may take: outside its share they get no answer"},
+	{"stranded", "requests of its own traffic that no other candidate may take: outside its share they are overflow, or get no answer"},
 	{"evidence", "what speaks for the next step: pass, fail, or no data, which holds; y then needs a reason, and the name where it fails"},
 	{"plan", "an operator's approval of all steps: each goes by itself when its evidence passes"},
 	{"spare", "an upstream that is primary of nothing: it takes what others leave"},
 	{"ramp", "a bucket that came back admits 1, 2, 4 and so on at once: a recovering provider is cold"},
-	{"overflow", "a request outside a share that its upstream answered all the same, because nobody else could"},
+	{"overflow", "a request outside its share that an upstream answers all the same, because nobody else can take it: while RECOVERING, and while DEGRADED by auto once its probes pass; after an operator's 0% never"},
 	{"...", "behind LIVE: a share was given and the traffic is settling, for so long"},
 }
 

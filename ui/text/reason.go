@@ -15,7 +15,7 @@ var reasons = map[string]string{
 	"capacity":          "it admits no more now: its limits are reached, or it is coming back step by step",
 	"capability":        "it cannot do what the request needs: streaming, tools or embeddings",
 	"passthrough":       "break glass is on: a fixed order holds, and it is not in it or came later",
-	"upstream_degraded": "it is degraded and gets no traffic until an operator lets it come back",
+	"upstream_degraded": "it is degraded: its share is 0% until it comes back by steps",
 	"traffic_share":     "the conversation is not in the share that it may have now",
 	"shared_fault":      "what several upstreams have in common is broken: another would not help",
 	"not_allowed":       "the task's policy does not allow it to answer",
