@@ -146,6 +146,48 @@ func TestAnOutageIsOneIncident(t *testing.T) {
 	})
 }
 
+// An incident counts from its first failure: the attempts that led to it are in it, and
+// so is what is reported of a request that ended before it was opened.
+func TestAnIncidentCountsFromItsFirstFailure(t *testing.T) {
+	inWard(t, illness{rate: 5}, func(w *ward) {
+		w.passes(5 * time.Minute)
+		w.degrades("A")
+		w.passes(2 * time.Second)
+		in := w.incident()
+		first := in.Milestones.FirstFailure
+		before := in.OpenedAt.Sub(first)
+		if !in.Requests.Since.Equal(first) || before < time.Second || !strings.HasPrefix(in.Requests.Counted, "since the first failure at ") {
+			t.Fatalf("%+v, first failure %s before", in.Requests, before)
+		}
+		n, want := in.Requests.Primary+in.Requests.Degraded+in.Requests.Failed, 5*in.At.Sub(first).Seconds()
+		if float64(n) < want-15 || float64(n) > want+15 {
+			t.Errorf("%d requests in the %s since the first failure, want about %.0f", n, in.At.Sub(first), want)
+		}
+		if in.Layers[0].Primary.Bad == 0 {
+			t.Errorf("no failed attempt of A led to it: %+v", in.Layers[0])
+		}
+		for _, q := range in.Closing {
+			if q.ID == api.QuestionUsers && !strings.Contains(q.Fact, in.Requests.Counted) {
+				t.Errorf("%+v", q)
+			}
+		}
+		id := in.Requests.Kept[0]
+		if code, got := w.posts(fmt.Sprintf(`{"request_id":%q,"layer":"semantic","good":false,"by":"judge"}`, id)); code != 200 || got["counted"] != 1.0 {
+			t.Errorf("%d %v", code, got)
+		}
+		for range 2 { // before and after it is written into the record
+			now := w.incident()
+			if l := now.Layers[2]; l.Degraded.Bad+l.Primary.Bad != 1 || l.Degraded.Good+l.Primary.Good != 0 {
+				t.Errorf("of a request that led to it: %+v", l)
+			}
+			if !now.Requests.Since.Equal(first) || now.Layers[0].Primary.Bad < in.Layers[0].Primary.Bad {
+				t.Errorf("%+v %+v", now.Requests, now.Layers[0])
+			}
+			w.passes(40 * time.Second)
+		}
+	})
+}
+
 // posts sends outcomes and returns the status and what became of them.
 func (w *ward) posts(body string) (int, map[string]any) {
 	w.Helper()

@@ -304,6 +304,26 @@ func TestOneChangeIsToldOnce(t *testing.T) {
 	}
 }
 
+// Who made a change is the one who tells it, whoever was faster.
+func TestAChangeIsToldByWhoMadeIt(t *testing.T) {
+	opened := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
+	made := api.Event{Event: "traffic_step", Action: "share", Provider: "b", From: "100", To: "25", Revision: 7, Reason: "operator", Why: "drill"}
+	heard := made
+	heard.Reason, heard.Detail = heardOf, "by another gateway"
+	one := Op{Writer: "one", Instance: "one", Seq: 1, At: day, Kind: OpEvent, Event: &made}
+	two := Op{Writer: "two", Instance: "two", Seq: 1, At: at(1), Kind: OpEvent, Event: &heard}
+	three := Op{Writer: "three", Instance: "three", Seq: 1, At: at(2), Kind: OpEvent, Event: &heard}
+	for _, order := range [][]Op{{one, two, three}, {two, one, three}, {three, two, one}} {
+		r := opened
+		for _, op := range order {
+			r = r.Apply(op)
+		}
+		if len(r.Entries) != 2 || r.Entries[1].Text != "b share 100% > 25%: drill" || r.Entries[1].Instance != "one" {
+			t.Errorf("%+v", r.Entries)
+		}
+	}
+}
+
 func TestStaleIncidents(t *testing.T) {
 	var all []Record
 	for i := range 230 {
