@@ -161,7 +161,7 @@ func TestPropose(t *testing.T) {
 			func() runbooks.Situation {
 				s := one(bucket("open", "consecutive", "(server_error x5)"), bucket("open", "consecutive", "(server_error x9)"))
 				u := &s.State.Upstreams[0]
-				u.Share, u.Credential, u.Health = 0, "credential", "degraded"
+				u.Share, u.StateBy, u.Credential, u.Health = 0, "ana", "credential", "degraded"
 				s.State.Upstreams[1].Name = "v"
 				s.Ratio, s.State.Limit = num(0.5), &api.Limit{FallbackRatio: 0.1}
 				return s
@@ -218,9 +218,13 @@ func TestEmbeddedPropose(t *testing.T) {
 		}
 	}
 	lowered := bucket("open", "consecutive", "5 failed in a row (server_error x5)")
-	lowered.Share = 0
+	lowered.Share, lowered.StateBy = 0, "ana"
 	ms := runbooks.Propose(rs, runbooks.Situation{State: &api.State{Upstreams: []api.Upstream{lowered}}})
 	if len(ms) < 2 || ms[0].Runbook.ID != "provider-5xx" {
 		t.Errorf("a lowered upstream whose breaker is open: %+v", ms)
+	}
+	// An upstream of which the gateway says nothing is unknown, not lowered.
+	if ms := runbooks.Propose(rs, runbooks.Situation{State: &api.State{Upstreams: []api.Upstream{{Name: "u"}}}}); len(ms) > 0 {
+		t.Errorf("an upstream without a state: %+v", ms)
 	}
 }

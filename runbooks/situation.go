@@ -160,7 +160,7 @@ func (c Condition) upstream(p *places, s *Situation, u *api.Upstream) {
 			p.add(u.Name, "health", "health "+u.Health)
 		}
 	case LoweredShare:
-		if s.State.Passthrough == nil && u.Share < 100 { // else no step has an effect
+		if s.State.Passthrough == nil && u.Stated() && u.Share < 100 { // else no step has an effect
 			p.add(u.Name, "share below 100%", "share below 100%")
 		}
 	}

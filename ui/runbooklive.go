@@ -158,19 +158,19 @@ func (l *live) value(name string) {
 			l.put("budget", b)
 		}
 	case runbooks.LiveShare:
-		l.each(name, "every share is 100%", s, func(u *api.Upstream) bool { return u.Share < 100 }, func(u *api.Upstream) []row {
+		l.each(name, "every share is 100%", s, func(u *api.Upstream) bool { return !u.Stated() || u.Share < 100 }, func(u *api.Upstream) []row {
 			lv := num(u.Live, text.Percent, normal)
 			if u.Live.State == api.StateNone && len(u.PrimaryOf) == 0 {
 				lv = span{"none: a spare", dim}
 			}
-			return []row{{{"share " + percent(u.Share), strong}, {" live ", normal}, lv}}
+			return []row{{{"share " + text.Share(u), strong}, {" live ", normal}, lv}}
 		})
 	case runbooks.LiveOwn:
 		l.each(name, "no upstream is a primary", s, func(u *api.Upstream) bool { return len(u.PrimaryOf) > 0 }, func(u *api.Upstream) []row {
 			return []row{{num(u.OwnRPS, perSecond(" req/s of its own"), normal)}, plain("else on " + list2(u.Elsewhere, "nobody", l.m.th.outside))}
 		})
 	case runbooks.LiveNext:
-		l.each(name, "no share is below 100%", s, func(u *api.Upstream) bool { return u.Share < 100 }, func(u *api.Upstream) []row {
+		l.each(name, "no share is below 100%", s, func(u *api.Upstream) bool { return !u.Stated() || u.Share < 100 }, func(u *api.Upstream) []row {
 			st := good
 			if u.NextStep.BlockedBy != "" {
 				st = warn

@@ -48,7 +48,13 @@ func shareBelow(s *api.State, u *api.Upstream, share int) int {
 	return -1
 }
 
+// unstated is said of an upstream whose share is not known.
+const unstated = "the gateway does not say its share"
+
 func (m *model) noRaise() string {
+	if u := m.current(); u != nil && !u.Stated() {
+		return m.th.outside(u.Name) + ": " + unstated
+	}
 	return m.noStep(shareAbove, " has all of its traffic already")
 }
 

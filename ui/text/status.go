@@ -105,7 +105,7 @@ func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 			breaker = BreakerShort(w, now)
 		}
 		rows[i] = []string{
-			u.Name, breaker, strconv.Itoa(u.Share) + "%", Live(u),
+			u.Name, breaker, Share(u), Live(u),
 			Number(u.RPS, Rate), Number(u.ErrorRatio, Percent), FirstOutput(u), strconv.FormatUint(u.Revision, 10),
 		}
 		if measured {
@@ -131,7 +131,7 @@ func upstreams(s *api.State, changes []api.Event, now time.Time) string {
 		if u.Unsynced {
 			paragraph(&b, 2, "UNSYNCED", "in force here, not yet written down")
 		}
-		if u.NextStep.Share != 0 || u.Share < 100 {
+		if u.NextStep.Share != 0 || u.Stated() && u.Share < 100 {
 			paragraph(&b, 2, "next step", Next(u, now))
 		}
 	}
@@ -305,7 +305,7 @@ func Result(r *api.Result) string {
 		b.WriteString("it is in force, and not in the audit yet: that cannot be written now\n")
 	}
 	if u := r.Upstream; u != nil {
-		fmt.Fprintf(&b, "%s share %d%%, revision %d, next step %s\n", Visible(u.Name), u.Share, u.Revision, Next(u, time.Time{}))
+		fmt.Fprintf(&b, "%s share %s, revision %d, next step %s\n", Visible(u.Name), Share(u), u.Revision, Next(u, time.Time{}))
 		if u.Unsynced {
 			b.WriteString("UNSYNCED: in force in this gateway, not yet written down\n")
 		}
