@@ -96,7 +96,10 @@ func TestLQL05TailOnTheScreen(t *testing.T) {
 		f.tail = nil
 		keys(m, "T")
 		m.Update(tailEndedMsg{m.logs.tail.gen, refused("parse error at line 1, col 2: syntax error")})
-		shows(t, m, "NO ANSWER: parse error at line 1, col 2")
+		shows(t, m, "REFUSED: parse error at line 1, col 2")
+		// The same is not followed again.
+		keys(m, "T")
+		shows(t, m, "T is off: this query was refused: a types another")
 		// Numbers are not followed.
 		runKeys(m, "esc", "j")
 		keys(m, "T")

@@ -229,7 +229,7 @@ func (m *model) lokiVital() vital {
 	case len(v.Warnings) > 0:
 		return ill(name.add(good, "ok").add(warn, ", "+m.partial(v.Warnings)), name.add(warn, "partial"), name.add(warn, "partial"))
 	case v.Empty() && m.requestsNow():
-		return ill(name.add(warn, "answers, has no line of the last "+text.Age(probeRange)), name.add(warn, "no line in "+text.Age(probeRange)), name.add(warn, "no line"))
+		return ill(name.add(warn, "answers, has no line of the last "+text.Age(probeRange)+", asked "+text.Age(f.Silence(now))+" ago"), name.add(warn, "no line in "+text.Age(probeRange)), name.add(warn, "no line"))
 	case v.Empty():
 		return vital{{name.add(dim, "idle"), all}, {nil, unheard}}
 	}

@@ -268,16 +268,26 @@ func (m *model) logRow(r *logRow, w int) row {
 	return row{{r.at.Format(form) + "  ", dim}, {s, st}}
 }
 
+// refused reports whether the newest question was answered by a refusal of its
+// query, which is none the better for being asked again.
+func (l *logScreen) refused() bool {
+	e, ok := errors.AsType[*sources.RemoteError](l.err)
+	return ok && e.Kind == sources.RemoteQuery
+}
+
 // refusedRows say why there is no answer, and where in the query if that is
 // known.
 func (m *model) refusedRows(w, n int) []row {
 	l := &m.logs
-	message := sources.Why(l.err)
-	if e, ok := errors.AsType[*sources.RemoteError](l.err); ok && e.Message != "" && e.Kind == sources.RemoteQuery {
-		message = e.Message
+	message, head := sources.Why(l.err), "NO ANSWER: "
+	if l.refused() {
+		head = "REFUSED: " // it answers: the query is what is wrong
+		if e, _ := errors.AsType[*sources.RemoteError](l.err); e.Message != "" {
+			message = e.Message
+		}
 	}
 	var rows []row
-	for i, line := range text.VisibleLines(strings.TrimSpace("NO ANSWER: " + message)) {
+	for i, line := range text.VisibleLines(strings.TrimSpace(head + message)) {
 		st := normal
 		if i == 0 {
 			st = bad

@@ -118,6 +118,8 @@ func (m *model) noTail() string {
 		return "there is no query yet: a types one"
 	case sources.AsksNumbers(q.q.Query):
 		return "numbers cannot be followed: only lines can"
+	case m.logs.refused() && m.logs.asked.q.Query == q.q.Query:
+		return "this query was refused: a types another"
 	}
 	if _, ok := m.ask.logs.(sources.Tailer); !ok {
 		return "this source of log lines cannot be followed"

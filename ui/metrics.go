@@ -29,8 +29,8 @@ type asking struct {
 
 const (
 	// probeEvery is how often Loki is asked for a sign of life, and probeAgain how
-	// soon after it did not give one.
-	probeEvery, probeAgain = 30 * time.Second, 10 * time.Second
+	// soon after it did not give one, and probeEmpty how soon after it had no line.
+	probeEvery, probeAgain, probeEmpty = 30 * time.Second, 10 * time.Second, 3 * time.Second
 	// probeTimeout is how long that is waited for.
 	probeTimeout = 10 * time.Second
 	// probeRange is in which a line shows that lines arrive.
@@ -184,6 +184,9 @@ func (m *model) takeLoki(a lokiMsg) {
 		m.ask.probe = m.now.Add(probeAgain)
 	} else {
 		warnings = a.Value.Warnings
+		if a.Value.Empty() {
+			m.ask.probe = m.now.Add(probeEmpty)
+		}
 	}
 	m.logReach(&m.ask.saidLogs, "loki", a.Err, warnings)
 }

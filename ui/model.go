@@ -112,7 +112,10 @@ func (m *model) Init() tea.Cmd {
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.now = time.Now()
 	m.upstreamRows, m.proposed = upstreamRows{}, proposed{}
-	return m, tea.Batch(m.update(msg), m.searchBeside(), m.moreLogs())
+	said, on, asked := m.message, m.screen, m.asks()
+	cmd := m.update(msg)
+	m.moot(said, on, asked)
+	return m, tea.Batch(cmd, m.searchBeside(), m.moreLogs())
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -145,7 +148,11 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tailEndedMsg:
 		m.takeTailEnd(msg)
 	case shareMsg:
-		return m.takeShare(msg)
+		cmd := m.takeShare(msg)
+		if msg.err == nil && msg.result.Upstream != nil {
+			m.tell(msg.upstream, msg.result.Upstream.Revision)
+		}
+		return cmd
 	case incidentsMsg:
 		return m.takeIncidents(msg)
 	case incidentMsg:
@@ -221,7 +228,13 @@ func (m *model) paste(p tea.PasteMsg) tea.Cmd {
 }
 
 // say puts text on the message line.
-func (m *model) say(st style, s string) { m.sayFor(sayFor, st, s) }
+func (m *model) say(st style, s string) {
+	d := sayFor
+	if st == bad {
+		d = badFor
+	}
+	m.sayFor(d, st, s)
+}
 
 func (m *model) sayFor(d time.Duration, st style, s string) {
 	m.message = message{text: s, style: st, until: m.now.Add(d)}
@@ -229,7 +242,7 @@ func (m *model) sayFor(d time.Duration, st style, s string) {
 
 // expire ends what had its time.
 func (m *model) expire() {
-	if m.message.text != "" && !m.now.Before(m.message.until) {
+	if m.message.text != "" && (!m.now.Before(m.message.until) || m.overtaken()) {
 		m.message = message{}
 	}
 	if !m.armedUntil.IsZero() && !m.now.Before(m.armedUntil) {

@@ -231,7 +231,7 @@ func (m *model) wayBack(now time.Time, w int) row {
 	name := m.th.outside(u.Name)
 	whole := d.state.Whole(now)
 	why := m.way(u, whole, now)
-	has := percent(u.Share)
+	has := text.Share(u)
 	if whole.State == sources.Unknown {
 		has = "(" + has + ")"
 	}
@@ -242,7 +242,7 @@ func (m *model) wayBack(now time.Time, w int) row {
 	r := row{{" BACK TO ", accent}, {name + "  ", normal}}
 	on := false
 	for _, s := range sharesOf(d.state.Value(), u) {
-		if s == u.Share {
+		if s == u.Share && u.Stated() {
 			r = r.add(strong, "[ "+has+" ] ")
 			on = true
 		} else {
@@ -368,9 +368,23 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 		rows[last] = rows[last].apart(row{{"+" + text.Count(uint64(more)) + " more: e ", warn}}, w, true, m.gl.cut)
 	}
 	if len(rows) == 0 {
-		rows = append(rows, m.empty(&d.events, now, "nothing changed since this gateway started"))
+		s := "nothing changed since this gateway started"
+		rows = append(rows, m.empty(&d.events, now, s+d.sinceStart(now)+earlierChanges))
 	}
 	return rows
+}
+
+// earlierChanges is where those are that a gateway's start forgets.
+const earlierChanges = "; earlier ones: l, changes"
+
+// sinceStart is how long the gateway runs, behind a sentence; empty if that is
+// not known.
+func (d *data) sinceStart(now time.Time) string {
+	s := d.state.Value()
+	if s == nil || s.StartedAt.IsZero() {
+		return ""
+	}
+	return " " + text.Age(max(d.clock(now).Sub(s.StartedAt), 0)) + " ago"
 }
 
 // empty says why a list is empty.
@@ -412,9 +426,21 @@ func (m *model) changeRow(c *text.Run, clock time.Time, w int) row {
 func (m *model) decisionsTitle(d *data, now time.Time, w, n int) row {
 	r := row{{" ROUTE DECISIONS", accent}}
 	if v := d.decisions.Value(); v != nil {
-		r = r.add(normal, ", newest "+strconv.Itoa(min(n, len(v.Decisions)))+" of "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
+		r = r.add(normal, ", newest "+strconv.Itoa(min(n, len(v.Decisions)))+" of "+d.pace(v))
 	}
 	return r.apart(row{feedAge(m, &d.decisions, now)}.add(accent, "   d").add(normal, ": all "), w, true, m.gl.cut)
+}
+
+// pace is how many decisions there are in a minute or, of a gateway that is
+// younger, in how long.
+func (d *data) pace(v *api.Decisions) string {
+	n := text.Count(uint64(max(v.PerMinute, 0)))
+	if s := d.state.Value(); s != nil && !s.StartedAt.IsZero() {
+		if age := v.At.Sub(s.StartedAt); age >= 0 && age < time.Minute {
+			return n + " in " + text.Age(max(age, time.Second))
+		}
+	}
+	return n + " a minute"
 }
 
 func (m *model) decisionsPanel(d *data, now time.Time, w, n int) []row {
@@ -448,22 +474,26 @@ func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
 	}
 	when := text.Clock(v.Time, clock)
 	room := w - len(when) - 3 - taskWidth - 1 - 1
-	path, ok := m.path(v, room-end.width())
+	path, ok := m.path(v, room-end.width(), false)
 	// Who answered is worth more than how long it took.
 	for _, code := range []string{" " + strconv.Itoa(v.HTTPStatus), ""} {
 		if ok {
 			break
 		}
 		end = row{{code + " ", normal}, {status, st}, {" ", normal}}
-		path, ok = m.path(v, room-end.width())
+		path, ok = m.path(v, room-end.width(), false)
+	}
+	if !ok {
+		path, _ = m.path(v, room-end.width(), true)
 	}
 	begin := row{{" " + when + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {path, normal}}
 	return begin.apart(end, w, true, m.gl.cut)
 }
 
 // path is the way of a request in n columns if it can be said in so many; its
-// last step, which says who answered, is cut last.
-func (m *model) path(v *api.Decision, n int) (s string, whole bool) {
+// last step, which says who answered, is cut last. A bare one leaves out that it
+// was the primary that was skipped first.
+func (m *model) path(v *api.Decision, n int, bare bool) (s string, whole bool) {
 	s = m.th.outside(text.Path(v))
 	if width(s) <= n {
 		return s, true
@@ -484,6 +514,9 @@ func (m *model) path(v *api.Decision, n int) (s string, whole bool) {
 		short.Attempts[i].Provider = name(short.Attempts[i].Provider)
 	}
 	s = m.th.outside(strings.ReplaceAll(text.Path(&short), " skipped: ", ": "))
+	if bare { // the primary comes first, and why is worth more
+		s = strings.TrimPrefix(s, "primary: ")
+	}
 	return text.CutWay(s, n, m.gl.cut), width(s) <= n
 }
 

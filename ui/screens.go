@@ -36,7 +36,10 @@ func (m *model) bodyWindow(w, room int) []row {
 	end := min(m.scroll+n, len(rows))
 	var where row
 	if len(rows) > n {
-		where = plain("lines " + strconv.Itoa(m.scroll+1) + "-" + strconv.Itoa(end) + " of " + strconv.Itoa(len(rows)) + " ")
+		s := strconv.Itoa(m.scroll+1) + "-" + strconv.Itoa(end) + " of " + strconv.Itoa(len(rows))
+		if where = plain("lines " + s + " "); m.screen == failback {
+			where = plain(s + m.scrollKey(end < len(rows)) + " ")
+		}
 	}
 	return append([]row{m.rule(w, m.filterWord(f.filter, f.shown, f.all)), title.apart(where, w, true, m.gl.cut)}, rows[m.scroll:end]...)
 }
@@ -53,6 +56,9 @@ func (m *model) title() row {
 	case failback:
 		return m.failbackTitle()
 	case logLine:
+		if s := m.logs.opened.shown; s != nil && len(s.answer.Rows) == 0 {
+			return row{{" NUMBER", accent}, {" of " + s.question.Name, normal}}
+		}
 		return row{{" LOG LINE", accent}}
 	case incidents:
 		return m.incidentTitle()
@@ -134,7 +140,7 @@ func (m *model) listWindow(w, room int) []row {
 		line = func(i int) row { return m.changeRow(&rs[i], d.clock(now), w-2) }
 		title = m.changesHead(d, w)
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.events, asked))
-		none = m.empty(&d.events, now, "nothing changed since this gateway started: transitions, shares and commands appear here")
+		none = m.empty(&d.events, now, "nothing changed since this gateway started"+d.sinceStart(now)+earlierChanges)
 	default:
 		ds := m.decisionRows()
 		shown, all = ds.len(), d.seen.len()
@@ -145,7 +151,7 @@ func (m *model) listWindow(w, room int) []row {
 			if v.Total >= uint64(d.seen.len()) { // else the gateway began to count anew
 				held += " of " + text.Count(v.Total)
 			}
-			title = title.add(normal, ", "+held+", "+text.Count(uint64(max(v.PerMinute, 0)))+" a minute")
+			title = title.add(normal, ", "+held+", "+d.pace(v))
 		}
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.decisions, asked))
 		none = m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")
@@ -275,7 +281,10 @@ func (m *model) detailBody(w int) []row {
 		add("as of", text.Clock(f.Clock().At, clock)+", "+text.Age(whole.Age+m.stood())+" ago: "+m.mute(), warn)
 	}
 	add("upstream", out(u.Region)+", "+out(u.Dialect)+", primary of "+list2(u.PrimaryOf, "nothing (spare)", out), normal)
-	share := percent(u.Share) + " for " + text.Age(clock.Sub(u.Since)) + " by " + out(u.StateBy) + ", rev " + strconv.FormatUint(u.Revision, 10)
+	share := text.Share(u) + " for " + text.Age(clock.Sub(u.Since)) + out(byOf(u.StateBy)) + ", " + m.revision(u, clock)
+	if !u.Stated() {
+		share = "?? (" + unstated + ")"
+	}
 	if u.StateWhy != "" {
 		share += `, "` + out(u.StateWhy) + `"`
 	}
@@ -288,7 +297,7 @@ func (m *model) detailBody(w int) []row {
 		add("health", out(text.HealthWhole(u, clock)), healthStyle(u, f.Whole(now)))
 	}
 	if u.Plan != nil {
-		add("plan", out(text.PlanText(u.Plan, clock)), accent)
+		add("plan", out(text.PlanText(u, f.Value().Failback.Advance, clock)), accent)
 	}
 	if u.Undo != nil {
 		add("undo", "u puts "+percent(u.Undo.Share)+" back, for "+out(u.Undo.By)+" and "+text.Age(u.Undo.Until.Sub(clock))+" more", normal)
@@ -564,7 +573,7 @@ var glossary = []struct{ word, means string }{
 	{"FALLBACK", "the part of all requests for which another than the primary was asked, over the time behind it"},
 	{"stranded", "requests of its own traffic that no other candidate may take: outside its share they are overflow, or get no answer"},
 	{"evidence", "what speaks for the next step: pass, fail, or no data, which holds; y then needs a reason, and the name where it fails"},
-	{"plan", "an operator's approval of all steps: each goes by itself when its evidence passes"},
+	{"plan", "an operator's approval of the steps: each goes by itself when its evidence passes, but for the first out of degraded, which is yours"},
 	{"spare", "an upstream that is primary of nothing: it takes what others leave"},
 	{"ramp", "a bucket that came back admits 1, 2, 4 and so on at once: a recovering provider is cold"},
 	{"overflow", "a request outside its share that an upstream answers all the same, because nobody else can take it: while RECOVERING, and while DEGRADED by auto once its probes pass; after an operator's 0% never"},

@@ -147,7 +147,7 @@ func init() {
 		fourSizes[name] = true
 	}
 	some := func(f func(a *sources.LogAnswer)) *fakeLoki { return &fakeLoki{make: f} }
-	affected, reason := append(downKeys(2), "enter"), append(downKeys(3), "enter")
+	affected, reason := append(downKeys(2), "enter"), append(downKeys(4), "enter")
 	own := func(q string) []string { return append([]string{"a", "ctrl+u"}, typedKeys(q)...) }
 
 	logSituation("logs", &fakeLoki{addr: "https://loki.example:3100"})

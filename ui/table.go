@@ -54,10 +54,12 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 			c.health[i] = span{"??", warn}
 		}
 	}
-	c.share = span{percent(u.Share), normal}
+	c.share = span{text.Share(u), normal}
 	switch {
 	case whole.State == sources.Unknown:
-		c.share = span{"(" + percent(u.Share) + ")", warn}
+		c.share = span{"(" + text.Share(u) + ")", warn}
+	case !u.Stated():
+		c.share.style = warn
 	case u.Unsynced:
 		c.share = span{percent(u.Share) + "!", warn}
 	case u.Share < 100:
@@ -72,7 +74,11 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 		c.live.text += " ... " + text.Age(sources.Elapsed(s.since, now))
 		c.live.style = accent
 	}
-	c.rps = m.num(f.Number(u.RPS, now), text.Rate, normal)
+	rps := f.Number(u.RPS, now)
+	c.rps = m.num(rps, text.Rate, normal)
+	if asValue(live) && live.Value > 0 && !hasTraffic(rps) && c.live.style == normal {
+		c.live.style = dim // of a minute of which nothing goes on
+	}
 	e := f.Number(u.ErrorRatio, now)
 	c.err = m.num(e, text.Percent, hurt(e))
 	c.p95 = m.p95(u, d, now)
@@ -117,6 +123,9 @@ func columnsFor(w int) (since bool, cs []column) {
 	rps := column{head: "REQ/S", of: func(c *cells) span { return c.rps }}
 	err := column{head: "ERR", of: func(c *cells) span { return c.err }}
 	p95 := column{head: "P95", of: func(c *cells) span { return c.p95 }}
+	if w >= narrow {
+		live.head = "LIVE 1m" // REQ/S beside it is of now
+	}
 	switch {
 	case w >= wide:
 		return true, []column{share, live, rps, err, p95}
