@@ -36,6 +36,15 @@ func stranded(u *api.Upstream, own sources.Number, to int, out func(string) stri
 	return text.Rate(sum) + " req/s nobody else may take: " + strings.Join(parts, ", ")
 }
 
+// strandedRate is how many requests a second are stranded at share to of u.
+func strandedRate(u *api.Upstream, to int) float64 {
+	sum := 0.0
+	for _, t := range u.Stranded {
+		sum += max(t.RPS, 0) * (1 - float64(to)/100)
+	}
+	return sum
+}
+
 func hasTraffic(own sources.Number) bool {
 	return (own.State == sources.Value || own.State == sources.Ageing) && own.Value > 0
 }
@@ -165,6 +174,11 @@ func (d *dialog) moves(m *model, a *assessment, own sources.Number) []span {
 		st = warn
 	}
 	s := "stranded at " + percent(d.to) + ": " + stranded(u, own, d.to, m.th.outside)
+	if lost := strandedRate(u, d.to); lost > 0 && d.to == 0 {
+		s += ". They get no answer"
+	} else if lost > 0 {
+		s += ". It answers them as overflow, while CLOSED"
+	}
 	if d.to == 100 {
 		s = "stranded at 100%: nobody, it gets all of its own traffic"
 	}
