@@ -7,14 +7,13 @@ import (
 )
 
 // formatQuery writes a query as Prometheus lays it out.
-func (s *Store) formatQuery(_ context.Context, r *http.Request) (answer, *apiError) {
-	expr := r.Form.Get("query")
-	if bad := s.tooLong("query", expr); bad != nil {
+func (s *Store) formatQuery(ctx context.Context, r *http.Request) (answer, *apiError) {
+	e, bad := s.parse("query", r.Form.Get("query"))
+	if bad != nil {
 		return answer{}, bad
 	}
-	e, err := s.parser.ParseExpr(expr)
-	if err != nil {
-		return answer{}, badParameter("query", err)
+	if err := ctx.Err(); err != nil {
+		return answer{}, errorOf(err)
 	}
 	text := e.Pretty(0)
 	return answer{data: func(e *encoder) { e.string(text) }}, nil
@@ -33,12 +32,8 @@ func (s *Store) exemplars(_ context.Context, r *http.Request) (answer, *apiError
 	if end.Before(start) {
 		return answer{}, badParameter("end", errors.New("end timestamp must not be before start timestamp"))
 	}
-	expr := r.Form.Get("query")
-	if bad := s.tooLong("query", expr); bad != nil {
+	if _, bad := s.parse("query", r.Form.Get("query")); bad != nil {
 		return answer{}, bad
-	}
-	if _, err := s.parser.ParseExpr(expr); err != nil {
-		return answer{}, badParameter("query", err)
 	}
 	return answer{data: func(e *encoder) { e.raw("[]") }}, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/util/strutil"
 
 	"failback/sources/pattern"
 )
@@ -74,7 +73,7 @@ func (s *Store) allow(expr string, start, end time.Time, step time.Duration) *ap
 	if n := at.steps(); n > s.limits.points+1 {
 		return badParameter("step", fmt.Errorf("%d steps are too many, at most %d are possible: take a longer step", n, s.limits.points+1))
 	}
-	if err := checkPatterns(expr); err != nil {
+	if err := scan(expr); err != nil {
 		return badParameter("query", err)
 	}
 	e, err := s.parser.ParseExpr(expr)
@@ -88,39 +87,11 @@ func (s *Store) allow(expr string, start, end time.Time, step time.Duration) *ap
 	return nil
 }
 
-// checkPatterns refuses regular expressions of matchers that are too large: the
-// parser compiles them.
-func checkPatterns(expr string) error {
-	var item parser.Item
-	matching := false
-	for l := parser.Lex(expr); ; {
-		l.NextItem(&item)
-		switch item.Typ {
-		case parser.EOF, parser.ERROR:
-			return nil
-		case parser.STRING:
-			if !matching {
-				break
-			}
-			// What is no expression is for the parser to say.
-			if text, err := strutil.Unquote(item.Val); err == nil {
-				if n, err := pattern.Size(text); err != nil && n > 0 {
-					return err
-				}
-			}
-		}
-		matching = item.Typ == parser.EQL_REGEX || item.Typ == parser.NEQ_REGEX
-	}
-}
-
 // walk judges e, evaluated for the times of at. deep is how many expressions
 // are around it, back the sum of the ranges and offsets.
 func (g *guard) walk(e parser.Expr, at span, deep int, back time.Duration) error {
-	if g.nodes++; g.nodes > maxNodes {
-		return fmt.Errorf("the expression has more than %d parts", maxNodes)
-	}
-	if deep++; deep > maxNesting {
-		return fmt.Errorf("the expression is nested deeper than %d", maxNesting)
+	if err := count(&g.nodes, &deep); err != nil {
+		return err
 	}
 	switch e := e.(type) {
 	case *parser.SubqueryExpr:

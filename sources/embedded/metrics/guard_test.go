@@ -112,3 +112,112 @@ func TestLogWithoutQueries(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What is refused by its tokens is refused by its tree as well, and quickly.
+func TestWhatIsNotParsed(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	parens := func(n int) string { return nested(n, "(", "1", ")") }
+	for name, query := range map[string]string{
+		"parentheses":      parens(8000),
+		"just too many":    parens(101),
+		"of calls":         nested(101, "abs(", "up", ")"),
+		"signs":            nested(5000, "-(", "1", ")"),
+		"signs alone":      strings.Repeat("-", 16000) + "up",
+		"sum":              "1" + strings.Repeat("+1", 8000),
+		"power":            "1" + strings.Repeat("^1", 8000),
+		"and":              "a" + strings.Repeat(" and a", 2700),
+		"subqueries":       "a" + strings.Repeat("[1m:]", 3200),
+		"side by side":     "(a)" + strings.Repeat("or(a)", 3000),
+		"behind a comment": "# \"\n" + parens(8000),
+		"behind a text":    `label_replace(up,"a","(","b","")+` + parens(8000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{"query", "format_query", "query_exemplars"} {
+				began := time.Now()
+				got := post(t, s, path, "query", query)
+				took := time.Since(began)
+				if got.code != http.StatusBadRequest || !strings.Contains(got.body, "bad_data") {
+					t.Errorf("%s: %d %.200s", path, got.code, got.body)
+				}
+				t.Logf("%s: %v %.100s", path, took, got.Error)
+				if took > 2*time.Second { // a thousand times what it takes
+					t.Errorf("%s: it took %v", path, took)
+				}
+			}
+			if len(query) > 2000 {
+				return // the tree of those takes long
+			}
+			e, err := s.parser.ParseExpr(query)
+			if err != nil {
+				return
+			}
+			g := guard{every: s.o.Every, oldest: s.o.Retention, growth: 1}
+			if scan(query) != nil && g.walk(e, span{}, 0, 0) == nil {
+				t.Error("the tree is allowed, the tokens are not")
+			}
+		})
+	}
+}
+
+// The tokens refuse nothing that the tree allows, at the very edge of it.
+func TestTokensRefuseNoMoreThanTheTree(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	refused := 0
+	check := func(query string) {
+		t.Helper()
+		e, err := s.parser.ParseExpr(query)
+		if err != nil {
+			t.Fatalf("%.100s: %v", query, err)
+		}
+		g := guard{every: s.o.Every, oldest: s.o.Retention, growth: 1}
+		tokens, tree := scan(query), g.walk(e, span{}, 0, 0)
+		if tokens != nil {
+			refused++
+		}
+		if tokens != nil && tree == nil {
+			t.Errorf("%.100s: %v", query, tokens)
+		}
+	}
+	for n := 95; n < 105; n++ {
+		check(nested(n, "(", "time()", ")"))
+		check(nested(n, "sum by (a) (", "up", ")"))
+		check(nested(n, "(", "up * on (a) group_left () up", ")"))
+		check(strings.Repeat("-", n) + "up")
+		check("1 -" + strings.Repeat("+-", n/2) + "up")
+		check("up" + strings.Repeat("*-1", n))
+		check("vector(1)" + strings.Repeat(` > bool (1)`, n))
+	}
+	for n := 495; n < 505; n++ {
+		check(nested(8, "(", "1"+strings.Repeat("+1", n/8), ")") + strings.Repeat("*(1"+strings.Repeat("+1", 60)+")", 8))
+		check("label_join(up, \"a\"" + strings.Repeat(`, ("a")`, n) + strings.Repeat(`, ("a")`, n) + ")")
+	}
+	if refused < 20 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// The largest layouts there are take no longer than a query may.
+func TestLayoutOfTheLargest(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	wide := strings.TrimSuffix(strings.Repeat("up{a=\"bbbbbbbbbbbbb\"}+", 45), "+")
+	for name, query := range map[string]string{
+		"deep":          nested(99, "(", "1", ")"),
+		"deep and wide": nested(50, "(", wide, ")"),
+		"deep and long": nested(98, "(", `up{a="`+strings.Repeat("x", 15<<10)+`"}`, ")"),
+		"calls":         nested(98, "abs(", `up{a="`+strings.Repeat("x", 15<<10)+`"}`, ")"),
+		"sums":          nested(98, "sum(", `up{a="`+strings.Repeat("x", 15<<10)+`"}`, ")"),
+		"minus":         nested(48, "-(", `up{a="`+strings.Repeat("x", 15<<10)+`"}`, ")"),
+		"plus":          strings.Repeat("1+", 98) + `up{a="` + strings.Repeat("x", 15<<10) + `"}`,
+	} {
+		began := time.Now()
+		got := post(t, s, "format_query", "query", query)
+		took := time.Since(began)
+		if got.code != http.StatusOK {
+			t.Errorf("%s: %d %.200s", name, got.code, got.body)
+		}
+		t.Logf("%s: %v", name, took)
+		if took > s.limits.timeout {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+}

@@ -16,6 +16,9 @@ type limits struct {
 	points int64         // steps of a range query, as with Prometheus
 	write  time.Duration // for the client to take a part of the answer
 	answer time.Duration // for the client to take all of it
+	// patience is how long Close waits for queries to end: a library may look at
+	// the time too rarely.
+	patience time.Duration
 }
 
 var defaultLimits = limits{
@@ -28,4 +31,6 @@ var defaultLimits = limits{
 	points:  11_000,
 	write:   10 * time.Second,
 	answer:  30 * time.Second,
+
+	patience: 5 * time.Second,
 }

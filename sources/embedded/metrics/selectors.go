@@ -50,7 +50,7 @@ func (s *Store) selection(r *http.Request) (selection, *apiError) {
 		if bad := s.tooLong("match[]", m); bad != nil {
 			return sel, bad
 		}
-		if err := checkPatterns(m); err != nil {
+		if err := scan(m); err != nil {
 			return sel, badParameter("match[]", err)
 		}
 	}

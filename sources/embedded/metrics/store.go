@@ -170,6 +170,9 @@ func tsdbOptions(o Options) *tsdb.Options {
 
 // use keeps the store open until the function that it returns is called.
 func (s *Store) use() (done func(), err error) {
+	if s.ctx.Err() != nil { // Close has life, or waits for it
+		return nil, errClosed
+	}
 	s.life.RLock()
 	switch {
 	case s.closed:
@@ -227,12 +230,30 @@ func roomIn(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
+var errInUse = errors.New("a query has not ended, so the store is left as a process that was killed leaves it")
+
 // Close ends running queries, marks every series as ended, so that after a
 // start nothing old is taken for new, and closes the store. Answers that are
 // being written then get a second more for each part. Closing again does
-// nothing.
+// nothing. Where a query does not end within the patience of
+// the limits the error says so, and the store
+// is closed once it does, if the process is still there.
 func (s *Store) Close() error {
 	s.stop()
+	done := make(chan error, 1)
+	go func() { done <- s.closeUnused() }()
+	timer := time.NewTimer(s.limits.patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("metrics store in %s: close: %w", s.o.Dir, errInUse)
+	}
+}
+
+// closeUnused closes the store when nobody uses it any more.
+func (s *Store) closeUnused() error {
 	s.scraper.mu.Lock()
 	defer s.scraper.mu.Unlock()
 	s.life.Lock()

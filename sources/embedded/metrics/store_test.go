@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -456,7 +457,7 @@ func TestStoreThatCannotBeOpenedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.scraper.torn = true
-	closeStore(t, &Store{stop: func() {}, engine: s.engine, db: s.db}) // so that another can take the directory
+	closeStore(t, &Store{stop: func() {}, limits: s.limits, engine: s.engine, db: s.db}) // so that another can take the directory
 	s.db = nil
 	other, err := Open(Options{Dir: dir})
 	if err != nil {
@@ -474,5 +475,34 @@ func TestStoreThatCannotBeOpenedAgain(t *testing.T) {
 	}
 	if got := ask(t, s, countQuery, time.Now()); got != "2" {
 		t.Errorf("%s of 2 samples are there", got)
+	}
+}
+
+// Close says what keeps it from closing, instead of waiting for ever, and the
+// store is closed once that ends.
+func TestCloseDuringAQueryThatDoesNotEnd(t *testing.T) {
+	dir := t.TempDir()
+	l := defaultLimits
+	l.patience = 20 * time.Millisecond
+	s, err := open(Options{Dir: dir, Labels: ours}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); !errors.Is(err, errInUse) {
+		t.Errorf("Close: %v", err)
+	}
+	if a := get(t, s, "query", "query", "1"); a.code != 503 {
+		t.Errorf("a query meanwhile: %d %s", a.code, a.body)
+	}
+	done()
+	s.limits.patience = time.Minute
+	closeStore(t, s) // waits for the first
+	again, _ := opened(t, dir)
+	if got := ask(t, again, "1", time.Now()); got != "1" {
+		t.Error(got)
 	}
 }
