@@ -78,21 +78,23 @@ func (g *Gateway) moved(name string, before traffic.State) func(traffic.State, e
 		if err != nil {
 			return api.Result{}, g.shareError(name, err)
 		}
-		return api.Result{Message: movement(name, before, after), Upstream: g.upstreamState(name)}, nil
+		u := g.upstreamState(name)
+		return api.Result{Message: movement(name, before, after, u.PlanTakes(g.setup.Load().cfg.Failback.Advance)), Upstream: u}, nil
 	}
 }
 
-// movement says for people what became of an upstream.
-func movement(name string, before, after traffic.State) string {
+// movement says for people what became of an upstream, whose plan takes what
+// takes says.
+func movement(name string, before, after traffic.State, takes string) string {
 	message := fmt.Sprintf("%s: share %d%% > %d%%, revision %d", name, before.Share, after.Share, after.Revision)
 	switch {
 	case before.Revision == after.Revision && before.Share == after.Share:
 		message = fmt.Sprintf("%s: share is %d%% already, revision %d", name, after.Share, after.Revision)
 		if after.Plan != nil {
-			message += fmt.Sprintf(", the steps up to 100%% are approved by %s", after.Plan.By)
+			message += fmt.Sprintf(", a plan is approved by %s: %s", after.Plan.By, takes)
 		}
 	case before.Share == after.Share && after.Plan != nil && before.Plan == nil:
-		message = fmt.Sprintf("%s: the steps up to 100%% are approved, each is taken when the one before has passed; revision %d", name, after.Revision)
+		message = fmt.Sprintf("%s: the plan is approved: %s; revision %d", name, takes, after.Revision)
 	case before.Share == after.Share && after.Plan == nil && before.Plan != nil && after.Condition() == traffic.Degraded:
 		message = fmt.Sprintf("%s: degraded by %s, the plan of %s is over, revision %d", name, after.StateBy, before.Plan.By, after.Revision)
 	case before.Share == after.Share && after.Plan == nil && before.Plan != nil:

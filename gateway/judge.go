@@ -162,7 +162,7 @@ func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w hea
 			Upstream: u.Name, Share: w.To, Revision: &s.Revision, By: decision.Auto, Why: w.Detail,
 			Collapse: len(in.setup.primaryOf(u.Name)) == 0,
 		}
-		if s.Plan != nil {
+		if s.Plan != nil && w.Move == health.Climb { // the way out of degraded is in no plan
 			c.By = decision.ByPlan(s.Plan.By)
 		}
 		_, err = g.traffic.Set(c)

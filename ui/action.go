@@ -21,13 +21,13 @@ const (
 )
 
 // retreatsMost is how many retreats of a failback end what goes by itself.
-const retreatsMost = 2
+const retreatsMost = api.PlanMostRetreats
 
 // stateKeys change what an upstream is, and what goes by itself.
 func stateKeys() []binding {
 	here := at(overview, detail, failback)
 	return []binding{
-		bind([]string{"p"}, "p", "plan", "approve all steps up, each when its evidence passes, or take that back: opens a dialog").at(here).line(20).unless((*model).noPlan).hidden().does(act((*model).plan)),
+		bind([]string{"p"}, "p", "plan", "approve the steps up, each when its evidence passes, but for the way out of degraded; or take that back: opens a dialog").at(here).line(20).unless((*model).noPlan).hidden().does(act((*model).plan)),
 		bind([]string{"D"}, "D", "degrade", "take all traffic away until an operator gives it back: opens a dialog").at(here).line(21).unless((*model).noDegrade).hidden().does(act(func(m *model) { m.openAction(m.current(), toDegraded, 0) })),
 	}
 }
@@ -84,13 +84,13 @@ func (m *model) noDegrade() string {
 }
 
 // undegradable says why u cannot be degraded, empty if it can: one that the
-// machine degraded can be taken over.
+// machine degraded can be taken over, and the plan of any be ended by it.
 func (m *model) undegradable(u *api.Upstream) string {
 	name := m.th.outside(u.Name)
 	switch {
 	case u.Health == "":
 		return "this gateway has no such state: < lowers the share"
-	case u.Health == api.Degraded && u.HealthBy != "auto":
+	case u.Health == api.Degraded && u.HealthBy != "auto" && u.Plan == nil:
 		return name + " is degraded already, by " + m.th.outside(u.HealthBy)
 	}
 	return ""
@@ -132,27 +132,49 @@ func (d *dialog) after(m *model, u *api.Upstream) string {
 		return "share 0%, degraded until an operator ends it"
 	case toPlan:
 		var ups []string
+		first := "share " + percent(u.Share) + ", then "
+		yours := d.wayOut(m, u)
 		for _, s := range sharesOf(m.live.state.Value(), u) {
-			if s > u.Share {
+			switch {
+			case s <= u.Share:
+			case yours != "" && s == u.NextStep.Share:
+				first = percent(s) + " is yours, then "
+			case yours == "" || s > u.NextStep.Share:
 				ups = append(ups, percent(s))
 			}
 		}
-		return "share " + percent(u.Share) + ", then " + strings.Join(ups, ", ") + " by itself"
+		if len(ups) == 0 {
+			return yours
+		}
+		return first + strings.Join(ups, ", ") + " by itself"
 	case toManual:
 		return "share " + percent(u.Share) + ", each step by an operator"
 	}
 	return "share " + percent(d.to)
 }
 
+// wayOut says which step a plan of u would leave to an operator; empty if none.
+func (d *dialog) wayOut(m *model, u *api.Upstream) string {
+	s := m.live.state.Value()
+	if s == nil || d.act != toPlan {
+		return ""
+	}
+	return u.OwnWayOut(s.Failback.Advance)
+}
+
 // means says what an action brings with it, beside what it moves.
 func (d *dialog) means(m *model, u *api.Upstream) []string {
 	switch d.act {
 	case toDegraded:
-		s := "it gets nothing, not even what nobody else may take; > and y lead back, by evidence of its probes"
-		if u.Health == api.Degraded {
-			return []string{"the machine degraded it: from now on it is an operator's", s}
+		var l []string
+		if u.Plan != nil {
+			l = append(l, "it ends the plan of "+m.th.outside(u.Plan.By))
 		}
-		return []string{s}
+		s := "it gets nothing, not even what nobody else may take; > and y lead back, by evidence of its probes"
+		if u.Health == api.Degraded && u.HealthBy == "auto" {
+			l = append(l, "the machine degraded it: from now on it is an operator's")
+		}
+		return append(l, s)
 	case toPlan:
 		steps := stepsOf(m.live.state.Value(), u)
 		var windows []string
@@ -161,10 +183,14 @@ func (d *dialog) means(m *model, u *api.Upstream) []string {
 				windows = append(windows, percent(steps[i].Share)+" "+text.Window(&steps[i]))
 			}
 		}
-		return []string{
-			"each step goes by itself once the evidence of the one before passes, after " + strings.Join(windows, ", "),
-			"if it fails it retreats by itself; < and p are never blocked meanwhile",
+		var l []string
+		if s := d.wayOut(m, u); s != "" {
+			l = append(l, s)
 		}
+		return append(l,
+			"each step goes by itself once the evidence of the one before passes, after "+strings.Join(windows, ", "),
+			"if it fails it retreats by itself; < and p are never blocked meanwhile",
+		)
 	case toManual:
 		return []string{"nothing moves; from now on each step is an operator's"}
 	}
@@ -177,6 +203,9 @@ func (d *dialog) asks(a *assessment, who string) string {
 	case d.act == toDegraded:
 		return "Degrade " + who + "?"
 	case d.act == toPlan:
+		if a.after != "" {
+			return "Approve the steps of " + who + " after " + a.after + "?"
+		}
 		return "Approve all steps of " + who + "?"
 	case d.act == toManual:
 		return "Take back the plan of " + who + "?"
@@ -196,6 +225,9 @@ func (d *dialog) yes(a *assessment) string {
 	case d.act == toDegraded:
 		return "degrade"
 	case d.act == toPlan:
+		if a.after != "" {
+			return "approve the steps after " + a.after
+		}
 		return "approve all steps"
 	case d.act == toManual:
 		return "take the plan back"
@@ -240,7 +272,7 @@ func (d *dialog) assessEvidence(m *model, a *assessment) bool {
 	now := m.live.clock(m.now)
 	note := a.add
 	if d.act == toPlan {
-		note = func(mark, s string) { a.checks = append(a.checks, check{mark, s}) }
+		note = a.show
 	}
 	switch e := evidenceOf(a.u); {
 	case a.u.Health == api.Degraded:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/ui/text"
 )
 
 // What the evidence says is what the way up asks for: pass nothing, no data a
@@ -51,6 +52,7 @@ func TestEvidenceAsks(t *testing.T) {
 		}, ">", true, false, []string{"WARN  nothing is probed"}, nil},
 		{"down", failingState, "<", false, false, nil, []string{"success:", "WARN"}},
 		{"degrade", failingState, "D", false, false, []string{"after   share 0%, degraded", "that moves about 100.4 req/s"}, []string{"WARN", "success:"}},
+		{"a plan leaves the way out of degraded", func() api.State { return degradedState(true) }, "p", false, false, []string{"after   5% is yours, then 25%, 75%, 100% by itself", "5% is yours (the way out of degraded), the rest by itself", "after 5% in PROD?", "y  approve the steps after 5%"}, []string{"all steps", "share 0%, then 5%"}},
 		{"plan waits for evidence by itself", recoveringState, "p", false, false, []string{"WARN  requests: 31", "y  approve all steps"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,6 +144,19 @@ func TestDegradeOnAServer(t *testing.T) {
 	if tap(m, "D"); m.dialog != nil || !strings.Contains(m.message.text, "is degraded already, by ana") {
 		t.Errorf("again: %q", m.message.text)
 	}
+	// It ends the plan that was approved since.
+	g.Set(func(s *api.State) { s.Upstreams[0].Plan = &api.Plan{By: "ben", At: time.Now()} })
+	poll(m)
+	tap(m, "D")
+	if got := screenOf(m); !strings.Contains(got, "it ends the plan of ben") || strings.Contains(got, "the machine degraded it") {
+		t.Errorf("it does not say that the plan ends:\n%s", got)
+	}
+	late(m)
+	tap(m, "y")
+	if u := g.Upstream("anthropic-us-east-1"); u.Plan != nil {
+		t.Errorf("the plan goes on; said %q", m.message.text)
+	}
+	poll(m)
 	// One that the machine degraded can be taken over.
 	g.Set(func(s *api.State) { s.Upstreams[0].HealthBy = "auto" })
 	poll(m)
@@ -151,6 +166,27 @@ func TestDegradeOnAServer(t *testing.T) {
 	if u := g.Upstream("anthropic-us-east-1"); u.HealthBy != "ana" {
 		t.Errorf("by %s; said %q", u.HealthBy, m.message.text)
 	}
+}
+
+// An approved plan of a degraded upstream promises nothing that waits for a
+// person: PLAN and NEXT say the same.
+func TestPlanOfADegraded(t *testing.T) {
+	inSituation(t, "calm", 140, 60, func(t *testing.T, m *model) {
+		s := degradedState(true)
+		u := &s.Upstreams[0]
+		u.Plan, u.Revision, u.RevisedBy, u.RevisedAt = &api.Plan{By: "ben", At: ago(time.Minute)}, 140, "ben", ago(time.Minute)
+		give(m, s, nil, nil)
+		keys(m, "W", "b")
+		got := screenOf(m)
+		for _, w := range []string{"5% is yours (the way out of degraded), the rest by itself", "NEXT       5%: > then y", "rev 140 by ben " + text.Clock(u.RevisedAt, u.RevisedAt)} {
+			if !strings.Contains(got, w) {
+				t.Errorf("it lacks %q:\n%s", w, got)
+			}
+		}
+		if strings.Contains(got, "the next step goes by itself") {
+			t.Errorf("it promises the first step:\n%s", got)
+		}
+	})
 }
 
 // No key sends anything by itself, not held either.

@@ -74,7 +74,7 @@ func (m *model) openAction(u *api.Upstream, act action, to int) {
 
 // check is one line of what speaks for or against a step.
 type check struct {
-	mark string // ok, WARN, no; empty: only said
+	mark string // ok, WARN, no, ?? where it cannot be known; empty: only said
 	text string
 }
 
@@ -85,16 +85,27 @@ type assessment struct {
 	checks            []check
 	needWhy, needName bool
 	off               string // why y does nothing, whatever is typed
+	after             string // the step that a plan leaves to an operator, empty: none
+	dark              bool   // the gateway is silent: what it said last vouches for nothing
 }
 
 func (a *assessment) add(mark, text string) {
-	a.checks = append(a.checks, check{mark, text})
+	a.show(mark, text)
 	switch mark {
 	case "WARN":
 		a.needWhy = true
 	case "no":
 		a.needWhy, a.needName = true, true
 	}
+}
+
+// show adds a line that asks for nothing. Where the gateway is silent nothing is
+// ok any more: what was may not be.
+func (a *assessment) show(mark, text string) {
+	if a.dark && mark == "ok" {
+		mark = "??"
+	}
+	a.checks = append(a.checks, check{mark, text})
 }
 
 // assess looks at the live state, never at a frozen one.
@@ -106,13 +117,17 @@ func (d *dialog) assess(m *model) assessment {
 	}
 	a := assessment{u: u, raise: d.raises(u), off: d.settled(m, u)}
 	whole := m.whole()
+	a.dark = whole.State == sources.Unknown
+	if d.wayOut(m, u) != "" {
+		a.after = percent(u.NextStep.Share)
+	}
 	if a.raise {
 		d.assessRaise(m, &a, whole)
 	} else if whole.State != sources.Value {
 		a.checks = append(a.checks, check{"", m.mute() + ": what is shown is " + text.Age(whole.Age) + " old. " + d.safe() + " is tried all the same"})
 	}
 	d.assessUndo(m, &a)
-	d.assessRevision(m, &a)
+	d.assessRevision(m, &a, whole)
 	if a.raise && a.off == "" {
 		a.off = m.noWrite()
 	}
@@ -186,7 +201,9 @@ func (d *dialog) assessWindow(m *model, a *assessment, now time.Time) {
 	asks := stepObserve(stepsOf(m.live.state.Value(), u), u.Share)
 	switch {
 	case u.Share == 0 || asks == 0:
-		a.checks = append(a.checks, check{"", "share " + percent(u.Share) + " for " + text.Age(held)})
+		a.checks = append(a.checks, check{"", "share " + text.Share(u) + " for " + text.Age(held)})
+	case u.Since.IsZero():
+		a.add("WARN", "held at "+percent(u.Share)+" for ??; the step asks for "+text.Age(asks))
 	case held < asks:
 		a.add("WARN", "held at "+percent(u.Share)+" for "+text.Age(held)+"; the step asks for "+text.Age(asks))
 	default:
@@ -239,8 +256,13 @@ func (d *dialog) assessUndo(m *model, a *assessment) {
 	}
 }
 
-func (d *dialog) assessRevision(m *model, a *assessment) {
-	if a.u.Revision == d.base && !d.stale {
+func (d *dialog) assessRevision(m *model, a *assessment, whole sources.Number) {
+	switch {
+	case a.u.Revision != d.base || d.stale:
+	case whole.State != sources.Value:
+		a.show("??", "whether it changed since you opened this (rev "+strconv.FormatUint(d.base, 10)+"): "+m.mute())
+		return
+	default:
 		a.add("ok", "nothing changed since you opened this (rev "+strconv.FormatUint(d.base, 10)+")")
 		return
 	}
@@ -248,7 +270,7 @@ func (d *dialog) assessRevision(m *model, a *assessment) {
 	if e := m.lastStep(a.u); e != nil {
 		s += ": " + text.By(e) + " " + m.th.outside(text.Event(e))
 	} else if a.u.Revision != d.base {
-		s += ": rev " + strconv.FormatUint(a.u.Revision, 10) + ", share " + percent(a.u.Share) + " by " + m.th.outside(a.u.StateBy)
+		s += ": rev " + strconv.FormatUint(a.u.Revision, 10) + ", share " + percent(a.u.Share) + m.th.outside(byOf(a.u.RevisedBy))
 	}
 	if !a.raise {
 		a.checks = append(a.checks, check{"WARN", s + ". " + d.safe() + " goes through"})

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/sources"
 )
 
 // recorder is an API that notes the commands it is given, in this process: for
@@ -497,6 +498,14 @@ func TestDarkGateway(t *testing.T) {
 			keys(m, ">")
 			if a := m.dialog.assess(m); a.needWhy != tt.why || a.needName != tt.name {
 				t.Errorf("silent for %s: needs why %t, name %t; want %t, %t: %+v", tt.silent, a.needWhy, a.needName, tt.why, tt.name, a.checks)
+			}
+			// What was heard last vouches for nothing that may have changed since.
+			got := screenOf(m)
+			if known, asks := strings.Contains(got, "nothing changed since you opened this"), strings.Contains(got, "??    whether it changed since you opened this (rev "); known != (tt.silent == 0) || asks == known {
+				t.Errorf("silent for %s:\n%s", tt.silent, got)
+			}
+			if m.whole().State == sources.Unknown && slices.ContainsFunc(m.dialog.assess(m).checks, func(c check) bool { return c.mark == "ok" }) {
+				t.Errorf("silent for %s, and something is ok:\n%s", tt.silent, got)
 			}
 		})
 	}

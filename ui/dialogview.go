@@ -68,9 +68,9 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	}
 	f := &m.live.state
 	live := f.Number(u.Live, m.now)
-	now := "share " + percent(u.Share) + ", live " + m.number(live, text.Percent)
+	now := "share " + text.Share(u) + ", live " + m.number(live, text.Percent)
 	if live.State == sources.None && len(u.PrimaryOf) == 0 {
-		now = "share " + percent(u.Share) + ", spare"
+		now = "share " + text.Share(u) + ", spare"
 	}
 	own := f.Number(u.OwnRPS, m.now)
 	rest := "rev " + strconv.FormatUint(u.Revision, 10)
@@ -94,7 +94,7 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	}
 	middle = append(middle, nil)
 	for _, c := range a.checks {
-		st := map[string]style{"ok": good, "WARN": warn, "no": bad}[c.mark]
+		st := map[string]style{"ok": good, "WARN": warn, "??": warn, "no": bad}[c.mark]
 		for i, r := range wrap(c.text, max(inner-6, 10), normal) {
 			mark := c.mark
 			if i > 0 {

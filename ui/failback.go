@@ -13,7 +13,7 @@ import (
 // failbackKeys lead to the step table.
 func failbackKeys() []binding {
 	return []binding{
-		bind([]string{"b"}, "b", "steps", "the step table of the upstream under the cursor; j and k go to the next upstream there").line(12).unless(func(m *model) string { return m.already(failback) }).hidden().does(act((*model).enterFailback)),
+		bind([]string{"b"}, "b", "steps", "the step table of the upstream under the cursor; there j and k go to the next upstream, and ctrl+d, ctrl+u, g and G scroll").line(12).unless(func(m *model) string { return m.already(failback) }).hidden().does(act((*model).enterFailback)),
 	}
 }
 
@@ -41,6 +41,15 @@ func (m *model) neighbour(n int) {
 	m.selected, m.scroll = s.Upstreams[at].Name, 0
 }
 
+// scrollKey names the key that shows more of the step table, which j and k do not
+// scroll; down reports whether there is more below.
+func (m *model) scrollKey(down bool) string {
+	if down {
+		return ", ctrl+d"
+	}
+	return ", ctrl+u"
+}
+
 // failbackTitle says whose table it is and what is in force.
 func (m *model) failbackTitle() row {
 	d, now := m.d()
@@ -51,7 +60,7 @@ func (m *model) failbackTitle() row {
 		return head.add(strong, m.th.outside(m.selected))
 	}
 	c := m.cells(u, d, now, false)
-	by := "rev " + strconv.FormatUint(u.Revision, 10) + " by " + m.th.outside(u.StateBy)
+	by := "rev " + strconv.FormatUint(u.Revision, 10) + m.th.outside(byOf(u.RevisedBy))
 	var health row
 	var healths []row
 	if u.Health != "" {
@@ -63,16 +72,34 @@ func (m *model) failbackTitle() row {
 	shares := row{{"  SHARE ", normal}, {c.share.text, c.share.style}, {" LIVE ", normal}, c.live}
 	named := func(n int) row { return head.add(strong, cutMiddle(c.name, n, m.gl.cut)) }
 	full := named(40).join(health, shares).add(normal, "  "+by)
-	tries := []row{full.add(normal, " "+text.Clock(u.Since, d.clock(now))), full, named(24).join(health, shares).add(normal, "  "+by), named(24).join(health, shares)}
+	tries := []row{named(40).join(health, shares).add(normal, "  "+m.revision(u, d.clock(now))), full, named(24).join(health, shares).add(normal, "  "+by), named(24).join(health, shares)}
 	for _, h := range healths {
 		tries = append(tries, named(max(w-30-h.width()-shares.width(), 10)).join(h, shares))
 	}
 	tries = append(tries, named(max(w-30-shares.width(), 10)).join(shares))
-	if u.StateWhy != "" {
+	if u.StateWhy != "" && u.RevisedAt.Equal(u.Since) {
 		tries = append([]row{tries[0].add(normal, ` "`+m.th.outside(u.StateWhy)+`"`)}, tries...)
 	}
 	// What a long body says of where one is in it wants room too.
 	return first(w-20, append(tries, named(max(w-30, 8)).join(shares))...)
+}
+
+// revision names the revision of u, and who wrote it when: that is not who set
+// the share, where the last change was of health or plan.
+func (m *model) revision(u *api.Upstream, clock time.Time) string {
+	s := "rev " + strconv.FormatUint(u.Revision, 10) + m.th.outside(byOf(u.RevisedBy))
+	if !u.RevisedAt.IsZero() {
+		s += " " + text.Clock(u.RevisedAt, clock)
+	}
+	return s
+}
+
+// byOf is " by NAME"; empty of nobody who is known.
+func byOf(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " by " + name
 }
 
 // stepsOf are the steps of the upstream's failback under way, else those that
@@ -350,6 +377,8 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 	switch {
 	case whole.State == sources.Unknown:
 		return span{"not known: " + m.mute(), warn}
+	case !u.Stated():
+		return span{"not known: " + unstated, warn}
 	case d.passthrough(now):
 		return span{"steps have no effect: PASSTHROUGH for " + text.Age(d.state.Value().Passthrough.Until.Sub(d.clock(now))) + " more", warn}
 	case waits && set.share == u.Share && (u.Health == "" || u.NextStep.BlockedBy != ""):
@@ -395,7 +424,7 @@ func (m *model) wayShort(u *api.Upstream, whole sources.Number) span {
 	way := m.way(u, whole, m.now) // its times are left out
 	set, waits := m.settling[u.Name]
 	switch {
-	case whole.State == sources.Unknown:
+	case whole.State == sources.Unknown, !u.Stated():
 		way.text = "next: ??"
 	case d.passthrough(m.now):
 		way.text = "next: no effect"
@@ -526,7 +555,7 @@ func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []ro
 		own.Provider = "" // the whole screen is about it
 		rows = append(rows, m.changeRow(&text.Run{Event: &own}, d.clock(now), w))
 	}
-	if !told {
+	if !told && u.Stated() {
 		// From before the gateway started: its state tells the last step still.
 		last := api.Event{Event: text.KindStep, Time: u.Since, To: strconv.Itoa(u.Share), By: u.StateBy, Why: u.StateWhy, Revision: u.Revision}
 		rows = append([]row{m.changeRow(&text.Run{Event: &last}, d.clock(now), w)}, rows...)

@@ -46,7 +46,7 @@ func standing(s *api.State, u *api.Upstream, clock time.Time) (says string, enou
 		}
 		return says, e.Verdict == api.Pass
 	}
-	if asks, held := stepObserve(stepsOf(s, u), u.Share), clock.Sub(u.Since); u.Share > 0 && held < asks {
+	if asks, held := stepObserve(stepsOf(s, u), u.Share), clock.Sub(u.Since); u.Share > 0 && (u.Since.IsZero() || held < asks) {
 		return "held " + text.Age(held) + " of " + text.Age(asks), false
 	}
 	return "", true
@@ -169,7 +169,7 @@ func (m *model) judgedNotes(s *api.State, u *api.Upstream, whole sources.Number,
 		if u.Plan != nil {
 			st = accent
 		}
-		plan := text.PlanText(u.Plan, clock)
+		plan := text.PlanText(u, s.Failback.Advance, clock)
 		if by := byItself(s, u); u.Plan == nil && by != "" {
 			plan = "none is needed: steps go by themselves (" + by + ")"
 		}

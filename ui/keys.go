@@ -107,8 +107,8 @@ func rowKeys() []binding {
 	return []binding{
 		bind([]string{"j", "down"}, "j/k", "row", "down a row, or a line").line(3).does(act(func(m *model) { m.move(1) })),
 		bind([]string{"k", "up"}, "k", "", "up a row, or a line").does(act(func(m *model) { m.move(-1) })),
-		bind([]string{"g", "home"}, "g", "", "to the first row; a list that was held follows the newest again").does(act(func(m *model) { m.move(-far) })),
-		bind([]string{"G", "end"}, "G", "", "to the last row").does(act(func(m *model) { m.move(far) })),
+		bind([]string{"g", "home"}, "g", "", "to the first row, or line; a list that was held follows the newest again").does(act(func(m *model) { m.move(-far) })),
+		bind([]string{"G", "end"}, "G", "", "to the last row, or line").does(act(func(m *model) { m.move(far) })),
 		bind([]string{"ctrl+d", "pgdown"}, "ctrl+d", "", "down half a page").does(act(func(m *model) { m.page(1) })),
 		bind([]string{"ctrl+u", "pgup"}, "ctrl+u", "", "up half a page").does(act(func(m *model) { m.page(-1) })),
 		bind([]string{"enter"}, "enter", "open", "open the row: an upstream with all its buckets, a change, a decision").at(lists).line(4).unless((*model).noRow).does(act((*model).open)),

@@ -181,6 +181,10 @@ func (m *model) move(n int) {
 			l.held = &held
 		}
 	case failback:
+		if n == far || n == -far {
+			m.scroll = clamp(m.scroll+n, 0, far) // j and k go to the next upstream there
+			return
+		}
 		m.neighbour(n)
 	case logs:
 		m.moveLogs(n)

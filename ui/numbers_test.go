@@ -410,11 +410,15 @@ func TestFailbackKeys(t *testing.T) {
 			t.Errorf("k leads to %s", m.selected)
 		}
 		typed(m, "k", "k")
-		if typed(m, "G"); m.selected != "anthropic-eu-west-1" {
-			t.Errorf("G leads to %s", m.selected)
+		m.Update(tea.WindowSizeMsg{Width: 60, Height: 16})
+		if top := screenOf(m); !strings.Contains(top, " 1-10 of ") || !strings.Contains(top, ", ctrl+d") {
+			t.Errorf("it names no key that scrolls:\n%s", top)
 		}
-		if typed(m, "g"); m.selected != "anthropic-us-east-1" {
-			t.Errorf("g leads to %s", m.selected)
+		if typed(m, "G"); m.selected != "anthropic-us-east-1" || !strings.Contains(screenOf(m), ", ctrl+u") || m.scroll == 0 {
+			t.Errorf("G leads to line %d of %s", m.scroll, m.selected)
+		}
+		if typed(m, "g"); m.selected != "anthropic-us-east-1" || m.scroll != 0 {
+			t.Errorf("g leads to line %d of %s", m.scroll, m.selected)
 		}
 		m.Update(tea.WindowSizeMsg{Width: 60, Height: 16})
 		typed(m, "ctrl+d")

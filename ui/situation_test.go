@@ -40,6 +40,11 @@ func testModel(w, h int) *model {
 func give(m *model, s api.State, es []api.Event, ds []api.Decision) {
 	now := time.Now()
 	s.At = now
+	for i := range s.Upstreams {
+		if u := &s.Upstreams[i]; u.RevisedBy == "" {
+			u.RevisedBy, u.RevisedAt = u.StateBy, u.Since
+		}
+	}
 	clock := sources.Clock{Sent: now, Received: now, At: now}
 	gen := ask(&m.live.state, now)
 	m.Update(stateMsg{Gen: gen, Clock: clock, Value: &s})

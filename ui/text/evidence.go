@@ -70,7 +70,7 @@ func healths(s *api.State, now time.Time) string {
 		}
 		evidence(&b, 2, u, now)
 		if u.Plan != nil {
-			paragraph(&b, 2, "plan", PlanText(u.Plan, now))
+			paragraph(&b, 2, "plan", PlanText(u, s.Failback.Advance, now))
 		}
 		if u.Retreats > 0 {
 			paragraph(&b, 2, "retreats", strconv.Itoa(u.Retreats)+" in this failback")

@@ -178,13 +178,14 @@ func RetreatIf(e *api.Evidence, f *api.Failback) string {
 	return s + ", a new class (>= 5), breaker trip, 2 failed probes"
 }
 
-// PlanText says who approved the whole table, or that nobody did; now is the
-// gateway's clock.
-func PlanText(p *api.Plan, now time.Time) string {
+// PlanText says who approved the whole table of u and what the plan takes, or
+// that nobody did; advance is that of the configuration, now the gateway's clock.
+func PlanText(u *api.Upstream, advance string, now time.Time) string {
+	p := u.Plan
 	if p == nil {
 		return "none: each step by an operator"
 	}
-	return "approved by " + Visible(p.By) + " " + Clock(p.At, now) + " (" + Age(now.Sub(p.At)) + " ago): the next step goes by itself when its evidence passes"
+	return "approved by " + Visible(p.By) + " " + Clock(p.At, now) + " (" + Age(now.Sub(p.At)) + " ago): " + u.PlanTakes(advance)
 }
 
 // ProbesAsked is how many probes in a row must have passed, of each candidate
