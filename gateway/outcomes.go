@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"failback/gateway/decision"
 	"failback/gateway/incident"
+	"failback/gateway/operator"
 	"failback/gateway/operator/api"
 	"failback/gateway/wire"
 )
@@ -109,19 +112,27 @@ func strict(b []byte, v any) error {
 			return fmt.Errorf("%s: a %s does not fit there", cmp.Or(t.Field, "the body"), strings.Fields(t.Value)[0])
 		}
 		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			return fmt.Errorf("field %.64s is not known; known are request_id, layer, good, by, note", name)
+			return unknownField(name)
 		}
 		return errors.New("it is not valid JSON")
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("something follows it")
 	}
-	return once(json.NewDecoder(bytes.NewReader(b)))
+	return exact(json.NewDecoder(bytes.NewReader(b)))
 }
 
-// once makes sure that no object of the valid JSON in d has a field twice, in
-// whatever case: which of them counted nobody could tell.
-func once(d *json.Decoder) error {
+func unknownField(quoted string) error {
+	return fmt.Errorf("field %.64s is not known; known are %s", quoted, strings.Join(outcomeFields, ", "))
+}
+
+// outcomeFields are the fields of an outcome, by their exact names.
+var outcomeFields = []string{"request_id", "layer", "good", "by", "note"}
+
+// exact makes sure that no object of the valid JSON in d has a field whose name is
+// known but for its case, which encoding/json takes, or one twice: which of them
+// counted nobody could tell.
+func exact(d *json.Decoder) error {
 	var seen []map[string]bool // nil: of a list
 	key := false
 	for {
@@ -142,8 +153,10 @@ func once(d *json.Decoder) error {
 			seen = seen[:len(seen)-1]
 		default:
 			if name, is := t.(string); is && key {
-				name = strings.ToLower(name)
 				fields := seen[len(seen)-1]
+				if !slices.Contains(outcomeFields, name) {
+					return unknownField(strconv.Quote(name))
+				}
 				if fields[name] {
 					return fmt.Errorf("field %.64q is given twice", name)
 				}
@@ -168,6 +181,11 @@ func checkOutcome(o *incident.Outcome) error {
 		return fmt.Errorf("by is missing, or over %d bytes: the name of who judged", maxReporter)
 	case len(o.Note) > maxOutcomeNote:
 		return fmt.Errorf("note is over %d bytes", maxOutcomeNote)
+	}
+	for name, text := range map[string]string{"request_id": o.RequestID, "by": o.By, "note": o.Note} {
+		if r, found := operator.ControlCharacter(text); found {
+			return fmt.Errorf("%s has the control character %U: of them a text may have newlines and tabs alone", name, r)
+		}
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func startAudit(to auditLog, recent []api.AuditEntry, log func(string)) *audit {
 // append writes e and waits until it is on disk, at most wait. After an error
 // it is kept and written later, if there is room.
 func (a *audit) append(e api.AuditEntry, wait time.Duration) error {
+	e.Target = visible(e.Target) // a command has it as it came
 	q := queued{entry: e, done: make(chan error, 1)}
 	a.mu.Lock()
 	if a.closed {

@@ -60,61 +60,80 @@ func readCommand(w http.ResponseWriter, r *http.Request, action, target string) 
 	if b = bytes.TrimSpace(b); len(b) == 0 {
 		b = []byte("{}")
 	}
-	if e := checkFields(b, fields[action]); e != nil {
-		_ = json.Unmarshal(b, &c)
+	if e := readFields(b, fields[action], &c); e != nil {
 		return c, e
-	}
-	if err := json.Unmarshal(b, &c); err != nil {
-		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return c, invalid("%s: a %s does not fit there", t.Field, t.Value)
-		}
-		if _, ok := errors.AsType[*time.ParseError](err); ok {
-			return c, invalid("a time is not written as RFC 3339 has it: 2006-01-02T15:04:05.999Z")
-		}
-		return c, invalid("the command is not understood")
 	}
 	return c, check(&c, action, target)
 }
 
-// checkFields makes sure that b is one JSON object with known fields, each
-// given once.
-func checkFields(b []byte, known []string) *api.Error {
+// readFields reads the one JSON object b, whose fields are known, by their exact
+// names, and given once each. What is refused is as if it were absent, and all else
+// is read in any case.
+func readFields(b []byte, known []string, c *api.Command) (first *api.Error) {
 	if !json.Valid(b) || b[0] != '{' {
 		return invalid("the command is not a JSON object")
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	if _, err := d.Token(); err != nil {
-		return invalid("the command is not a JSON object")
+	refuse := func(e *api.Error) {
+		if first == nil {
+			first = e
+		}
 	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	_, _ = d.Token()
 	var seen []string
 	for d.More() {
 		t, err := d.Token()
 		name, ok := t.(string)
-		if err != nil || !ok {
+		var value json.RawMessage
+		if err != nil || !ok || d.Decode(&value) != nil {
 			return invalid("the command is not a JSON object")
 		}
-		name = cutText(name, 64)
 		switch {
 		case !slices.Contains(known, name):
-			e := invalid("field %q means nothing to this command", name)
+			e := invalid("field %q means nothing to this command", cutText(name, 64))
 			e.Hint = "known are " + join(known)
-			return e
+			refuse(e)
 		case slices.Contains(seen, name):
-			return invalid("field %q is given twice", name)
-		}
-		seen = append(seen, name)
-		var skip json.RawMessage
-		if err := d.Decode(&skip); err != nil {
-			return invalid("the command is not a JSON object")
+			refuse(invalid("field %q is given twice", name))
+		default:
+			seen = append(seen, name)
+			if e := readField(name, value, c); e != nil {
+				refuse(e)
+			}
 		}
 	}
-	return nil
+	return first
+}
+
+// readField reads the value of one known field. Of one that is refused c has
+// nothing.
+func readField(name string, value json.RawMessage, c *api.Command) *api.Error {
+	object, err := json.Marshal(map[string]json.RawMessage{name: value})
+	if err != nil {
+		return invalid("the command is not understood")
+	}
+	with := *c
+	err = json.Unmarshal(object, &with)
+	if err == nil {
+		*c = with
+		return nil
+	}
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return invalid("%s: a %s does not fit there", t.Field, cutText(t.Value, 64))
+	}
+	if _, ok := errors.AsType[*time.ParseError](err); ok {
+		return invalid("a time is not written as RFC 3339 has it: 2006-01-02T15:04:05.999Z")
+	}
+	return invalid("the command is not understood")
 }
 
 // check tests c and fills in its defaults.
 func check(c *api.Command, action, target string) *api.Error {
 	if len(target) > maxNameLength {
 		return invalid("the name is over %d bytes", maxNameLength)
+	}
+	if e := checkTexts(c); e != nil {
+		return e
 	}
 	if len(c.Reason) > maxReasonLength {
 		return invalid("the reason is over %d bytes", maxReasonLength)

@@ -256,32 +256,49 @@ func entryOf(r *http.Request, id identity, action, target string) api.AuditEntry
 	return e
 }
 
-// describe adds what c asks for. It holds for a malformed command too.
+// describe adds what c asks for. It holds for a malformed command too: what was
+// not read is not there.
 func describe(e *api.AuditEntry, c api.Command) {
-	e.Why = cutText(c.Reason, maxReasonLength)
+	e.Why = audited(c.Reason, maxReasonLength)
 	e.Revision, e.Override, e.Undo = c.Revision, c.Override || c.Undo, c.Undo // an undo asks for no evidence either
-	e.For = cutText(c.For, maxNameLength)
+	e.For = audited(c.For, maxNameLength)
 	for _, name := range c.Order[:min(len(c.Order), maxOrder)] {
-		e.Order = append(e.Order, cutText(name, maxNameLength))
+		e.Order = append(e.Order, audited(name, maxNameLength))
 	}
 	switch {
 	case c.Undo:
 		e.To = "undo"
 	case c.Share != nil:
 		e.To = strconv.Itoa(*c.Share)
-	case c.Question != "":
-		e.To = cutText(c.Question, maxNameLength)
-		e.Why = cutText(c.Answer, maxReasonLength)
-	case c.Runbook != "":
-		e.To = fmt.Sprintf("%s step %d done", cutText(c.Runbook, maxNameLength), c.Step)
-		if c.Done != nil && !*c.Done {
-			e.To = fmt.Sprintf("%s step %d not done", cutText(c.Runbook, maxNameLength), c.Step)
-		}
+	case e.Action == ActionIncidentAnswer:
+		e.To = audited(c.Question, maxNameLength)
+		e.Why = audited(c.Answer, maxReasonLength)
+	case e.Action == ActionIncidentTick:
+		e.To = tickAsked(c)
 	case c.State != "":
-		e.To = cutText(c.State, maxNameLength)
+		e.To = audited(c.State, maxNameLength)
 	default:
-		e.To = cutText(c.Action, maxNameLength)
+		e.To = audited(c.Action, maxNameLength)
 	}
+}
+
+// tickAsked is as much as c says of a tick: runbook, step, and whether it is done.
+func tickAsked(c api.Command) string {
+	var parts []string
+	if c.Runbook != "" {
+		parts = append(parts, audited(c.Runbook, maxNameLength))
+	}
+	if c.Step != 0 {
+		parts = append(parts, fmt.Sprintf("step %d", c.Step))
+	}
+	switch {
+	case c.Done == nil:
+	case *c.Done:
+		parts = append(parts, "done")
+	default:
+		parts = append(parts, "not done")
+	}
+	return strings.Join(parts, " ")
 }
 
 func setRefusal(e *api.AuditEntry, refused *api.Error) {
@@ -301,7 +318,7 @@ func setRefusal(e *api.AuditEntry, refused *api.Error) {
 
 // decisionEvent is e as the gateway's event.
 func decisionEvent(e api.AuditEntry) decision.Event {
-	provider, capability := splitTarget(e.Action, e.Target)
+	provider, capability := splitTarget(e.Action, visible(e.Target))
 	return decision.Event{
 		Kind:       decision.KindOperatorCommand,
 		Time:       e.Time,

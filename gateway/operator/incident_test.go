@@ -130,6 +130,12 @@ func TestMalformedIncidentCommands(t *testing.T) {
 		{"incidents/one/tick", `{"runbook":"x","step":1001,"done":true}`, "not from 1 to"},
 		{"incidents/one/tick", `{"runbook":"x","step":1}`, "done is missing"},
 		{"incidents/one/tick", `{"runbook":"` + strings.Repeat("x", 257) + `","step":1,"done":true}`, "over 256 bytes"},
+		{"incidents/one/tick", `{"Runbook":"x","step":1,"done":true}`, "means nothing"},
+		{"incidents/one/tick", `{"runbook":"x\u0000","step":1,"done":true}`, "runbook has the control character U+0000"},
+		{"incidents/one/note", `{"reason":"a\u001b[2J"}`, "reason has the control character U+001B"},
+		{"incidents/one/note", `{"reason":"a\u009b2J"}`, "reason has the control character U+009B"},
+		{"incidents/one/answer", `{"question":"users","answer":"\u007f"}`, "answer has the control character U+007F"},
+		{"incidents", `{"reason":"\r"}`, "reason has the control character U+000D"},
 		{"incidents/one/answer", `{"question":"why","answer":"x"}`, "none that is asked"},
 		{"incidents/one/answer", `{"question":"users","answer":" "}`, "answer is missing"},
 		{"incidents/one/answer", `{"question":"users","answer":"` + strings.Repeat("x", 1001) + `"}`, "over 1000 bytes"},
@@ -143,5 +149,39 @@ func TestMalformedIncidentCommands(t *testing.T) {
 	}
 	if made := ts.control.made(); len(made) != 0 {
 		t.Errorf("reached the gateway: %q", made)
+	}
+}
+
+// What is refused is audited as it was asked for: what was not read, or not said, is
+// not there, and a control character is written out.
+func TestMalformedCommandsAreAuditedAsAsked(t *testing.T) {
+	ts := start(t, nil)
+	for _, tc := range []struct{ path, body, to, why string }{
+		{"incidents/one/tick", `{"runbook":"x","step":1.5}`, "x", ""},
+		{"incidents/one/tick", `{"runbook":"x","step":1}`, "x step 1", ""},
+		{"incidents/one/tick", `{"step":"2","runbook":"x","done":false}`, "x not done", ""},
+		{"incidents/one/tick", `{"step":2,"done":true}`, "step 2 done", ""},
+		{"incidents/one/tick", `{"runbook":"x","Step":2,"done":true}`, "x done", ""},
+		{"incidents/one/tick", `{}`, "", ""},
+		{"incidents/one/tick", `[]`, "", ""},
+		{"incidents/one/answer", `{"seen":"now","question":"users","answer":"none"}`, "users", "none"},
+		{"incidents/one/note", `{"reason":"a\u001b[2J\nb"}`, "", `a\x1b[2J` + "\nb"},
+		{"upstreams/a/share", `{"share":1.5,"reason":"r"}`, "", "r"},
+		{"upstreams/a/share", `{"share":5,"share":50}`, "5", ""},
+	} {
+		status, body := ts.raw(t, "POST", apiPrefix+tc.path, tc.body, "Authorization", "Bearer "+anaToken)
+		trail, err := ts.ana(t).Audit(t.Context(), 1)
+		if status != 422 || err != nil || len(trail.Entries) != 1 {
+			t.Fatalf("%s %s: %d %s %v", tc.path, tc.body, status, body, err)
+		}
+		if e := trail.Entries[0]; e.Phase != api.PhaseRefused || e.To != tc.to || e.Why != tc.why {
+			t.Errorf("%s %s: %+v, want to %q, why %q", tc.path, tc.body, e, tc.to, tc.why)
+		}
+	}
+	_, err := ts.ana(t).SetShare(t.Context(), "\x1b[2J", api.Command{Share: new(5)})
+	apiError(t, err, 404, api.CodeNotFound)
+	trail, err := ts.ana(t).Audit(t.Context(), 1)
+	if err != nil || trail.Entries[0].Target != `\x1b[2J` {
+		t.Errorf("%+v %v", trail, err)
 	}
 }
