@@ -502,7 +502,7 @@ func TestCloseDuringAQueryThatDoesNotEnd(t *testing.T) {
 	s.limits.patience = time.Minute
 	closeStore(t, s) // waits for the first
 	again, _ := opened(t, dir)
-	if got := ask(t, again, "1", time.Now()); got != "1" {
+	if got := ask(t, again, "vector(1)", time.Now()); got != "1" {
 		t.Error(got)
 	}
 }
