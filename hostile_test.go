@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -141,6 +142,42 @@ func TestNoCommandPrintsAHostileGatewayRaw(t *testing.T) {
 			}
 			if !printed && !strings.HasPrefix(tt.name, "is ") {
 				t.Error("nothing of what it says was printed")
+			}
+		})
+	}
+}
+
+// What is no gateway's answer fails each command alike: not one takes it for a
+// gateway that has nothing to say.
+func TestNoCommandTakesAStrangersAnswer(t *testing.T) {
+	const long = 50 << 20
+	for name, body := range map[string]string{
+		"an empty object": `{}`,
+		"null":            `null`,
+		"nulls":           `{"at":null,"id":null,"message":null,"upstreams":null,"decisions":null,"incidents":null}`,
+		"missing fields":  `{"environment":"x","upstreams":[{}],"decisions":[{}],"incidents":[{}],"timeline":[{}]}`,
+		"a huge string":   `{"environment":"` + strings.Repeat("A", long) + `"}`,
+		"a huge time":     `{"at":"` + strings.Repeat("9", 1<<20) + `","id":"x"}`,
+		"a huge gateway":  `{"at":"2026-11-30T04:30:00Z","id":"x","message":"m","environment":"` + strings.Repeat("A", long) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, body)
+			}))
+			defer srv.Close()
+			for _, call := range []string{
+				"status", "decisions", "step a 5", "step a plan", "step a --undo", "state a degraded", "breaker a:text open", "passthrough off", "reload",
+				"incident list", "incident show x", "incident report x", "incident open t", "incident note x t", "incident tick x closing-an-incident 1", "incident answer x users t",
+				"incident close x", "incident reopen x",
+			} {
+				for _, more := range [][]string{nil, {"--json"}} {
+					var out, errs bytes.Buffer
+					code := run(t.Context(), slices.Concat(strings.Fields(call), []string{"--connect", srv.URL}, more), &out, &errs)
+					if said := out.String() + errs.String(); code == 0 || !strings.Contains(said, "no answer from "+srv.URL) || len(said) > 1000 {
+						t.Errorf("%s %v exits with %d: %.300q, %.300q", call, more, code, out.String(), errs.String())
+					}
+				}
 			}
 		})
 	}

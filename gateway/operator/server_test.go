@@ -124,14 +124,14 @@ func (f *fakeControl) Reload(_ context.Context, who Actor) (api.Result, error) {
 }
 
 func (f *fakeControl) Incidents() api.Incidents {
-	return api.Incidents{Incidents: []api.IncidentHead{{ID: "one", State: api.IncidentOpen}}}
+	return api.Incidents{Incidents: []api.IncidentHead{{ID: "one", State: api.IncidentOpen}}, At: time.Now()}
 }
 
 func (f *fakeControl) Incident(id string) (api.Incident, error) {
 	if id != "one" {
 		return api.Incident{}, &api.Error{Code: api.CodeNotFound, Message: "no such incident"}
 	}
-	return api.Incident{IncidentHead: f.Incidents().Incidents[0]}, nil
+	return api.Incident{IncidentHead: f.Incidents().Incidents[0], At: time.Now()}, nil
 }
 
 func (f *fakeControl) ChangeIncident(_ context.Context, who Actor, action, id string, c api.Command) (api.Result, error) {

@@ -23,8 +23,7 @@ import (
 
 const (
 	dialTimeout  = 5 * time.Second
-	maxAnswer    = 64 << 20 // bytes of one answer
-	maxErrorBody = 1 << 20
+	maxErrorBody = 1 << 20 // bytes
 )
 
 // Options of a Client. The zero value is a client without a token.
@@ -56,8 +55,8 @@ type Filter struct {
 
 // Client speaks to the operator API of one gateway. It is safe for concurrent
 // use. Every method takes its time limit from its context. An answer that is
-// not a success is an *Error; a gateway that does not answer is an
-// *UnreachableError.
+// not a success is an *Error; a gateway that does not answer, or whose answer no
+// gateway gives, is an *UnreachableError.
 type Client struct {
 	target   string
 	base     url.URL
@@ -222,7 +221,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // State asks for the live state.
 func (c *Client) State(ctx context.Context) (*State, error) {
-	return get[State](ctx, c, "/operator/v1/state", nil)
+	return get[State](ctx, c, "/operator/v1/state", nil, smallAnswer)
 }
 
 // Decisions asks for the newest decisions that match f, newest first.
@@ -243,7 +242,7 @@ func (c *Client) Decisions(ctx context.Context, f Filter) (*Decisions, error) {
 	if !f.Since.IsZero() {
 		q.Set("since", f.Since.Format(time.RFC3339Nano))
 	}
-	return get[Decisions](ctx, c, "/operator/v1/decisions", q)
+	return get[Decisions](ctx, c, "/operator/v1/decisions", q, decisionsAnswer)
 }
 
 // Events asks for the events after a sequence number, oldest first; 0: all in
@@ -253,7 +252,7 @@ func (c *Client) Events(ctx context.Context, after uint64) (*Events, error) {
 	if after != 0 {
 		q.Set("after", strconv.FormatUint(after, 10))
 	}
-	return get[Events](ctx, c, "/operator/v1/events", q)
+	return get[Events](ctx, c, "/operator/v1/events", q, smallAnswer)
 }
 
 // Audit asks for the newest limit entries of the audit; 0: the gateway's
@@ -263,7 +262,7 @@ func (c *Client) Audit(ctx context.Context, limit int) (*AuditTrail, error) {
 	if limit != 0 {
 		q.Set("limit", strconv.Itoa(limit))
 	}
-	return get[AuditTrail](ctx, c, "/operator/v1/audit", q)
+	return get[AuditTrail](ctx, c, "/operator/v1/audit", q, smallAnswer)
 }
 
 // SetShare changes an upstream's share. Stale revisions are an *Error with
@@ -306,7 +305,7 @@ func (c *Client) Reload(ctx context.Context, cmd Command) (*Result, error) {
 
 // Incidents asks for the incidents that are kept, newest first.
 func (c *Client) Incidents(ctx context.Context) (*Incidents, error) {
-	return get[Incidents](ctx, c, "/operator/v1/incidents", nil)
+	return get[Incidents](ctx, c, "/operator/v1/incidents", nil, smallAnswer)
 }
 
 // Incident asks for one incident with its timeline.
@@ -314,7 +313,7 @@ func (c *Client) Incident(ctx context.Context, id string) (*Incident, error) {
 	if id == "" || id == "." || id == ".." {
 		return nil, notAName(id)
 	}
-	return get[Incident](ctx, c, "/operator/v1/incidents/"+url.PathEscape(id), nil)
+	return get[Incident](ctx, c, "/operator/v1/incidents/"+url.PathEscape(id), nil, smallAnswer)
 }
 
 // OpenIncident opens an incident by hand. The result holds it.
@@ -368,13 +367,16 @@ func (c *Client) Healthz(ctx context.Context) error {
 	return nil
 }
 
-func get[T any](ctx context.Context, c *Client, path string, q url.Values) (*T, error) {
+func get[T any, P interface {
+	*T
+	answered
+}](ctx context.Context, c *Client, path string, q url.Values, most bound) (*T, error) {
 	res, _, err := c.do(ctx, http.MethodGet, path, q, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
-	return decode[T](c, res)
+	return decode[T, P](c, res, most)
 }
 
 func notAName(s string) error {
@@ -401,7 +403,7 @@ func (c *Client) command(ctx context.Context, prefix, name, suffix string, cmd C
 	if err == nil {
 		defer res.Body.Close()
 		var r *Result
-		if r, err = decode[Result](c, res); err == nil {
+		if r, err = decode[Result](c, res, smallAnswer); err == nil {
 			return r, nil
 		}
 	}
@@ -453,24 +455,6 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, body
 		return nil, true, c.refusal(res)
 	}
 	return res, true, nil
-}
-
-func decode[T any](c *Client, res *http.Response) (*T, error) {
-	var v T
-	if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
-		return nil, c.notGateway(res)
-	}
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err != nil {
-		return nil, c.unreachable(res.Request.Context(), fmt.Errorf("the answer broke off: %w", err))
-	}
-	if len(b) > maxAnswer {
-		return nil, &UnreachableError{Target: c.target, Err: fmt.Errorf("the answer is over %d bytes", maxAnswer)}
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return nil, &UnreachableError{Target: c.target, Err: fmt.Errorf("the answer is not understood: %w", err), Hint: "gateway and console may be of different versions"}
-	}
-	return &v, nil
 }
 
 // refusal reads the answer of a request that did not succeed.

@@ -215,7 +215,7 @@ func TestWhatIsSent(t *testing.T) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"message":"ok","new_field":1}`)
+		io.WriteString(w, `{"message":"ok","at":"2026-01-02T03:04:05Z","new_field":1}`)
 	})
 	c := client(t, "http://"+addr+"/gateways/1/", api.Options{Token: "tok", Session: "s1", UserAgent: "failback/1.2"})
 	rev := uint64(0)
