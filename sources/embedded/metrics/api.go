@@ -167,7 +167,12 @@ func (s *Store) serve(f func(context.Context, *http.Request) (answer, *apiError)
 		}
 		a, err := func() (answer, *apiError) {
 			defer done() // what was found is a copy: the store need not wait for who reads it
-			return f(ctx, r)
+			work, err := s.pace.begin(ctx)
+			if err != nil {
+				return answer{}, s.refusal(r, err)
+			}
+			defer work.end()
+			return f(context.WithValue(ctx, turnKey{}, work), r)
 		}()
 		if a.done != nil {
 			defer a.done()

@@ -37,7 +37,7 @@ func (s *Store) query(ctx context.Context, r *http.Request) (answer, *apiError) 
 		return answer{}, bad
 	}
 	from, notes := s.trusted(now, at)
-	q, err := s.engine.NewInstantQuery(ctx, from, opts, expr, at)
+	q, err := s.engine.NewInstantQuery(ctx, paced(ctx, from), opts, expr, at)
 	if err != nil {
 		return answer{}, buildError(err)
 	}
@@ -83,7 +83,7 @@ func (s *Store) queryRange(ctx context.Context, r *http.Request) (answer, *apiEr
 		return answer{}, bad
 	}
 	from, notes := s.trusted(time.Now(), end)
-	q, err := s.engine.NewRangeQuery(ctx, from, opts, expr, start, end, step)
+	q, err := s.engine.NewRangeQuery(ctx, paced(ctx, from), opts, expr, start, end, step)
 	if err != nil {
 		return answer{}, buildError(err)
 	}

@@ -65,8 +65,8 @@ func (s *Store) selection(r *http.Request) (selection, *apiError) {
 	return sel, nil
 }
 
-func (s *Store) querier(sel selection) (storage.Querier, *apiError) {
-	q, err := s.db.Querier(sel.start.UnixMilli(), sel.end.UnixMilli())
+func (s *Store) querier(ctx context.Context, sel selection) (storage.Querier, *apiError) {
+	q, err := paced(ctx, s.db).Querier(sel.start.UnixMilli(), sel.end.UnixMilli())
 	if err != nil {
 		return nil, errorOf(err)
 	}
@@ -82,7 +82,7 @@ func (s *Store) series(ctx context.Context, r *http.Request) (answer, *apiError)
 	if bad != nil {
 		return answer{}, bad
 	}
-	q, bad := s.querier(sel)
+	q, bad := s.querier(ctx, sel)
 	if bad != nil {
 		return answer{}, bad
 	}
@@ -118,7 +118,7 @@ func (s *Store) series(ctx context.Context, r *http.Request) (answer, *apiError)
 
 // labelNames lists the names of labels.
 func (s *Store) labelNames(ctx context.Context, r *http.Request) (answer, *apiError) {
-	return s.names(r, func(q storage.LabelQuerier, h *storage.LabelHints, m ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return s.names(ctx, r, func(q storage.LabelQuerier, h *storage.LabelHints, m ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return q.LabelNames(ctx, h, m...)
 	})
 }
@@ -132,18 +132,18 @@ func (s *Store) labelValues(ctx context.Context, r *http.Request) (answer, *apiE
 	if !model.UTF8Validation.IsValidLabelName(name) {
 		return answer{}, &apiError{kind: badData, err: errors.New("invalid label name: " + strconv.Quote(name))}
 	}
-	return s.names(r, func(q storage.LabelQuerier, h *storage.LabelHints, m ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return s.names(ctx, r, func(q storage.LabelQuerier, h *storage.LabelHints, m ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return q.LabelValues(ctx, name, h, m...)
 	})
 }
 
 // names asks for each of the selectors and merges the answers.
-func (s *Store) names(r *http.Request, ask func(storage.LabelQuerier, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (answer, *apiError) {
+func (s *Store) names(ctx context.Context, r *http.Request, ask func(storage.LabelQuerier, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error)) (answer, *apiError) {
 	sel, bad := s.selection(r)
 	if bad != nil {
 		return answer{}, bad
 	}
-	q, bad := s.querier(sel)
+	q, bad := s.querier(ctx, sel)
 	if bad != nil {
 		return answer{}, bad
 	}

@@ -78,6 +78,7 @@ type Store struct {
 	parser parser.Parser
 	limits limits
 	gate   *gate.Gate
+	pace   *pacer
 	mux    http.Handler
 
 	// backTo is the time to which the clock went back while samples are ahead of
@@ -116,6 +117,7 @@ func open(o Options, l limits) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{o: o, log: newJournal(o.Log), limits: l}
 	s.gate = gate.New(s.limits.running, s.limits.waiting)
+	s.pace = newPacer(workers())
 	s.parser = parser.NewParser(parser.Options{})
 	s.engine = promql.NewEngine(promql.EngineOpts{
 		Logger:                   s.log.slog("engine"),
