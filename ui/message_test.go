@@ -131,3 +131,13 @@ func TestTheReasonOfADecisionIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A row of numbers that is opened is called no line.
+func TestANumberOpenedIsNoLogLine(t *testing.T) {
+	onLogs(t, &fakeLoki{make: byReason}, func(m *model) {
+		runKeys(m, "j", "j", "j", "j", "enter")
+		keys(m, "enter")
+		shows(t, m, "NUMBER of by-reason")
+		lacks(t, m, "LOG LINE")
+	})
+}
