@@ -135,6 +135,51 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
+// TestRunUnterminatedPaste: a paste that does not end takes the keyboard from
+// nobody. ctrl+c leaves at once, and any key is heard again after a stall.
+func TestRunUnterminatedPaste(t *testing.T) {
+	for name, tc := range map[string]struct {
+		open, key string
+		each      time.Duration
+	}{
+		"ctrl+c":             {"\x1b[200~", "\x03", 100 * time.Millisecond},
+		"q":                  {"\x1b[200~some text", "q", pasteStall + 200*time.Millisecond},
+		"ctrl+c, hidden end": {"\x1b[200~\x1b]0;title", "\x03", 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newTTY(t)
+			done := make(chan error, 1)
+			o := ptyOptions(t, y)
+			go func() { done <- Run(t.Context(), o) }()
+			waitFor(t, func() bool { return strings.Contains(y.written(), "OPEN try in") })
+			if _, err := y.master.WriteString(tc.open); err != nil {
+				t.Fatal(err)
+			}
+			// The first may be read together with what it follows.
+			again := time.NewTicker(tc.each)
+			defer again.Stop()
+			for range 4 {
+				select {
+				case err := <-done:
+					t.Fatalf("it ended before a key: %v", err)
+				case <-again.C:
+				}
+				_, _ = y.master.WriteString(tc.key)
+				select {
+				case err := <-done:
+					if err != nil {
+						t.Errorf("returned %v", err)
+					}
+					y.restored(t)
+					return
+				case <-again.C:
+				}
+			}
+			t.Fatal("no key is heard")
+		})
+	}
+}
+
 // TestHangUp: the terminal goes away without a signal.
 func TestHangUp(t *testing.T) {
 	y := newTTY(t)

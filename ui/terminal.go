@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 // hangup is a terminal's file that tells when the terminal went away. A read
@@ -14,14 +15,32 @@ import (
 type hangup struct {
 	*os.File
 	gone func()
+
+	pastes pastes // of what is read
+	rest   []byte // read, and not returned yet
 }
 
+// Read implements io.Reader. It may return nothing without an error.
 func (h *hangup) Read(p []byte) (int, error) {
-	n, err := h.File.Read(p)
+	if len(h.rest) > 0 {
+		return h.give(p), nil
+	}
+	// The other half is for what ends a paste: nobody may ask again before a key comes.
+	n, err := h.File.Read(p[:(len(p)+1)/2])
 	if n == 0 && gone(err) {
 		h.gone()
 	}
-	return n, err
+	if n == 0 {
+		return 0, err
+	}
+	h.rest = h.pastes.take(nil, p[:n], time.Now())
+	return h.give(p), err
+}
+
+func (h *hangup) give(p []byte) int {
+	n := copy(p, h.rest)
+	h.rest = h.rest[n:]
+	return n
 }
 
 func (h *hangup) Write(p []byte) (int, error) {
