@@ -123,7 +123,7 @@ func exercise(t *testing.T, c v1.API) {
 	if e, ok := err.(*v1.Error); !ok || e.Type != v1.ErrExec {
 		t.Errorf("an execution error: %#v", err)
 	}
-	_, _, _, err = c.QueryRange(ctx, `sum_over_time(vector(1)[1h:1s])`, v1.Range{Start: at.Add(-time.Hour), End: at, Step: time.Second}, v1.WithTimeout(time.Millisecond))
+	_, _, _, err = c.QueryRange(ctx, `sum_over_time(vector(1)[45m:1s])`, v1.Range{Start: at.Add(-time.Hour), End: at, Step: time.Second}, v1.WithTimeout(time.Millisecond))
 	if e, ok := err.(*v1.Error); !ok || e.Type != v1.ErrServer || !strings.Contains(e.Detail, "timed out") {
 		t.Errorf("a timeout: %#v", err)
 	}

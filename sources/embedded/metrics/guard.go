@@ -23,9 +23,14 @@ const (
 	maxWindow = 11_000
 	// maxGrid bounds how often what is inside a subquery is evaluated.
 	maxGrid = 200_000
-	// maxWork bounds steps × points in the window of a range: the engine looks
-	// at the time only between series.
-	maxWork = 50_000_000
+	// maxWork bounds steps × points in the window of a range of each series, and
+	// maxInner those of a subquery: the engine looks at the time only between
+	// series, and while it goes through what it holds it does not rest.
+	maxWork  = 50_000_000
+	maxInner = 10_000_000
+	// maxEvaluations bounds parts × steps, since what needs no samples does not
+	// rest.
+	maxEvaluations = 2_000_000
 	// maxRange bounds the sum of the ranges and offsets on the way to a selector.
 	maxRange = 100 * 365 * 24 * time.Hour
 	// maxTimeAway is in seconds from 1970, so that no sum of times runs over.
@@ -56,6 +61,8 @@ type guard struct {
 	oldest time.Duration // how far back there are samples
 
 	nodes, selectors, labelCalls, growth int
+
+	evaluations int64
 }
 
 // allow says what is too much in expr, asked for each step from start to end;
@@ -92,6 +99,9 @@ func (s *Store) allow(expr string, start, end time.Time, step time.Duration) *ap
 func (g *guard) walk(e parser.Expr, at span, deep int, back time.Duration) error {
 	if err := count(&g.nodes, &deep); err != nil {
 		return err
+	}
+	if g.evaluations += at.steps(); g.evaluations > maxEvaluations {
+		return fmt.Errorf("the parts of the expression would be evaluated more than %d times: take fewer steps or a shorter expression", maxEvaluations)
 	}
 	switch e := e.(type) {
 	case *parser.SubqueryExpr:
@@ -157,9 +167,9 @@ func (g *guard) subquery(e *parser.SubqueryExpr, at span, deep int, back time.Du
 	if err := atTime(e.Timestamp); err != nil {
 		return err
 	}
-	if n := at.steps() * max(1, int64(e.Range/step)); n > maxWork {
+	if n := at.steps() * max(1, int64(e.Range/step)); n > maxInner {
 		return fmt.Errorf("the subquery [%s:%s] looks at %d points, at most %d are possible: take a shorter range or a longer step",
-			model.Duration(e.Range), model.Duration(step), n, maxWork)
+			model.Duration(e.Range), model.Duration(step), n, maxInner)
 	}
 	in := span{at.start - e.Range.Milliseconds(), at.end, max(1, step.Milliseconds())}
 	if n := in.steps(); n > maxGrid {

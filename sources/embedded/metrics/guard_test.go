@@ -3,6 +3,9 @@ package metrics
 import (
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -65,6 +68,8 @@ func TestRangesThatAskForTooMuch(t *testing.T) {
 		"wide windows":            {`quantile_over_time(0.5, up[7d])`, "1700000000", "1700010000", "1"},
 		"steps beyond a duration": {`up`, "-900000000000", "900000000000", "864000"},
 		"step of nothing":         {`up`, "0", "0.001", "0.0000001"},
+		"wide subqueries":         {`max_over_time((sum(rate({__name__=~".+"}[5m])))[1h:1s])`, "1700000000", "1700010000", "1"},
+		"parts at many steps":     {`1` + strings.Repeat("*1", 90) + strings.Repeat("+(1"+strings.Repeat("*1", 9)+")", 8), "1700000000", "1700011000", "1"},
 		"end of all times":        {`up`, "9223372036854774", "9223372036854775", "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,6 +223,37 @@ func TestLayoutOfTheLargest(t *testing.T) {
 		t.Logf("%s: %v", name, took)
 		if took > s.limits.timeout {
 			t.Errorf("%s took %v", name, took)
+		}
+	}
+}
+
+// What the product's own rules ask passes, over a week as well.
+func TestOwnQueriesPass(t *testing.T) {
+	s, _ := opened(t, t.TempDir())
+	var queries []string
+	b, err := os.ReadFile(filepath.Join("..", "..", "rules", "testdata", "rules.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\s*expr: '(.*)'$`).FindAllStringSubmatch(string(b), -1) {
+		queries = append(queries, m[1])
+	}
+	if len(queries) < 5 {
+		t.Fatalf("only %d queries", len(queries))
+	}
+	for _, query := range queries {
+		if err := scan(query); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+		end := time.Unix(1_700_604_800, 0)
+		if _, err := s.parser.ParseExpr(query); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+		if bad := s.allow(query, end, end, 0); bad != nil {
+			t.Errorf("%s: %v", query, bad.err)
+		}
+		if bad := s.allow(query, end.Add(-7*24*time.Hour), end, 5*time.Minute); bad != nil {
+			t.Errorf("%s: %v", query, bad.err)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import "time"
 // limits bound what queries may take from a process that has something better
 // to do.
 type limits struct {
-	running int           // queries at once
+	running int           // queries at once; fewer work at the same time
 	waiting int           // that wait for one of those to end
 	samples int           // in memory, of one query
 	timeout time.Duration // of one query, the wait included; timeout= can only shorten it
@@ -22,9 +22,9 @@ type limits struct {
 }
 
 var defaultLimits = limits{
-	running: 4,
+	running: 8,
 	waiting: 32,
-	samples: 5_000_000,
+	samples: 2_000_000,
 	timeout: 10 * time.Second,
 	body:    128 << 10,
 	query:   16 << 10,
