@@ -98,7 +98,7 @@ func (i *incidents) decision(d *decision.Decision) {
 	}
 	good := verdict == telemetry.Good
 	epoch := i.tallies.Count(time.Now(), func(c *incident.Counts) { c.Request(d, degraded, good) })
-	i.recent.Add(d.RequestID, degraded, good, epoch)
+	i.recent.Add(d.RequestID, d.Key, degraded, good, epoch)
 }
 
 // flushCounts writes what was counted into the open incidents. It requires

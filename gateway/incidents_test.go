@@ -222,17 +222,18 @@ func TestOutcomesAreJoinedWithTheirRequests(t *testing.T) {
 		list := "[" + strings.Join([]string{
 			report(ids[0], "semantic", false, "judge"),
 			report(ids[0], "semantic", true, "judge"), // the first stands
-			report(ids[0], "semantic", true, "other"),
+			report(ids[0], "semantic", true, "other"), // without keys all are one
+			report(ids[1], "semantic", true, "other"),
 			report(ids[1], "task", true, "judge"),
 			report(ids[2], "workflow", false, "client"),
 			report(ids[2], "workflow", true, "other"),
 			report("never-seen", "semantic", true, "judge"),
 		}, ",") + "]"
 		code, got := w.posts(list)
-		if code != 200 || got["counted"] != 4.0 || got["repeated"] != 2.0 || got["unknown"] != 1.0 || fmt.Sprint(got["unknown_ids"]) != "[never-seen]" {
+		if code != 200 || got["counted"] != 4.0 || got["repeated"] != 3.0 || got["unknown"] != 1.0 || fmt.Sprint(got["unknown_ids"]) != "[never-seen]" {
 			t.Errorf("%d %v", code, got)
 		}
-		if code, got := w.posts(list); code != 200 || got["repeated"] != 7.0 || got["counted"] != 0.0 {
+		if code, got := w.posts(list); code != 200 || got["repeated"] != 8.0 || got["counted"] != 0.0 {
 			t.Errorf("again: %d %v", code, got)
 		}
 		for _, c := range []struct {
@@ -263,7 +264,7 @@ func TestOutcomesAreJoinedWithTheirRequests(t *testing.T) {
 			"", "[]", "{", `{"request_id":"a"}`, `{"request_id":"a","layer":"technical","good":true,"by":"x"}`,
 			`{"request_id":"a","layer":"task","by":"x"}`, `{"request_id":"a","layer":"task","good":true,"by":" "}`,
 			`{"request_id":"a","layer":"task","good":true,"by":"x","prompt":"p"}`,
-			`[` + report(ids[1], "semantic", true, "new") + `,{}]`,
+			`[` + report(ids[2], "semantic", true, "new") + `,{}]`,
 			report("a", "task", true, strings.Repeat("x", 65)), report("a", "task", true, "x") + "{}", report("a", "task", true, "x") + "}",
 			"[" + strings.TrimSuffix(strings.Repeat(report("a", "task", true, "x")+",", 101), ",") + "]",
 		} {

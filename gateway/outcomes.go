@@ -36,7 +36,11 @@ const (
 // outcomesAnswer says what became of the outcomes of one request.
 type outcomesAnswer struct {
 	Counted  int `json:"counted"`
-	Repeated int `json:"repeated"` // reported before: the first report stands
+	Repeated int `json:"repeated"` // reported before with this key: the first report stands
+	// Refused are not this key's to judge: the workflow of another key's request, or
+	// of a layer that enough keys have judged.
+	Refused    int      `json:"refused"`
+	RefusedIDs []string `json:"refused_ids"`
 	// Unknown are of requests that this gateway did not answer, or not lately: they
 	// are counted without a route.
 	Unknown    int      `json:"unknown"`
@@ -52,7 +56,8 @@ func (g *Gateway) serveOutcomes(s *setup, w http.ResponseWriter, r *http.Request
 		refuse(http.StatusMethodNotAllowed, "method_not_allowed", "use POST")
 		return
 	}
-	if _, ok := s.keys.find(r.Header); !ok {
+	key, ok := s.keys.find(r.Header)
+	if !ok {
 		writeFailure(w, decision.OpenAI, unknownKey(id))
 		return
 	}
@@ -71,6 +76,11 @@ func (g *Gateway) serveOutcomes(s *setup, w http.ResponseWriter, r *http.Request
 	if err != nil {
 		refuse(http.StatusBadRequest, "invalid_request", err.Error())
 		return
+	}
+	if key != nil {
+		for i := range outcomes {
+			outcomes[i].Key = key.name
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(g.takeOutcomes(outcomes))
@@ -192,12 +202,16 @@ func checkOutcome(o *incident.Outcome) error {
 
 // takeOutcomes counts outcomes.
 func (g *Gateway) takeOutcomes(l []incident.Outcome) outcomesAnswer {
-	a := outcomesAnswer{UnknownIDs: []string{}}
+	a := outcomesAnswer{UnknownIDs: []string{}, RefusedIDs: []string{}}
 	for _, o := range l {
 		j := g.incidents.recent.Judge(o)
 		switch {
 		case j.Repeated:
 			a.Repeated++
+			continue
+		case j.Refused:
+			a.Refused++
+			a.RefusedIDs = append(a.RefusedIDs, o.RequestID)
 			continue
 		case !j.Known:
 			a.Unknown++
@@ -221,6 +235,10 @@ func (i *incidents) outcome(o incident.Outcome, j incident.Judged) {
 		side.Add(*o.Good, 1)
 	})
 	if !*o.Good && o.Note != "" {
-		i.tallies.Note(j.Epoch, fmt.Sprintf("%s bad, route %s, request %s, by %s: %s", o.Layer, j.Route, o.RequestID, o.By, o.Note))
+		by := o.By
+		if o.Key != "" {
+			by += " with key " + o.Key // who it really was, whatever it says
+		}
+		i.tallies.Note(j.Epoch, fmt.Sprintf("%s bad, route %s, request %s, by %s: %s", o.Layer, j.Route, o.RequestID, by, o.Note))
 	}
 }

@@ -4,14 +4,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"failback/gateway/config"
+	"failback/gateway/incident"
 	"failback/gateway/telemetry"
 )
 
@@ -79,14 +83,18 @@ func FuzzReadOutcomes(f *testing.F) {
 	})
 }
 
-// Where clients have keys a report needs one, whichever models it is for; without,
-// nothing is read or counted.
-func TestOutcomesNeedAKey(t *testing.T) {
-	g := &Gateway{incidents: newIncidents("gw"), metrics: telemetry.NewMetrics(prometheus.NewRegistry(), func() telemetry.Gauges { return telemetry.Gauges{} })}
-	sum := sha256.Sum256([]byte("known"))
-	s := &setup{keys: newClientKeys([]config.ClientKey{{Name: "judges", Hash: "sha256:" + hex.EncodeToString(sum[:]), Models: []string{"other"}}}, false)}
-	post := func(key string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, outcomesPath, strings.NewReader(`{"request_id":"r","layer":"task","good":true,"by":"x"}`))
+// keyed is a gateway whose clients have the keys that are so named, and what posts an
+// outcome with one.
+func keyed(names ...string) (g *Gateway, post func(key, body string) *httptest.ResponseRecorder) {
+	g = &Gateway{incidents: newIncidents("gw"), metrics: telemetry.NewMetrics(prometheus.NewRegistry(), func() telemetry.Gauges { return telemetry.Gauges{} })}
+	var keys []config.ClientKey
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(name))
+		keys = append(keys, config.ClientKey{Name: name, Hash: "sha256:" + hex.EncodeToString(sum[:]), Models: []string{"other"}})
+	}
+	s := &setup{keys: newClientKeys(keys, false)}
+	return g, func(key, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, outcomesPath, strings.NewReader(body))
 		if key != "" {
 			r.Header.Set("Authorization", "Bearer "+key)
 		}
@@ -94,12 +102,62 @@ func TestOutcomesNeedAKey(t *testing.T) {
 		g.serveOutcomes(s, rec, r, "id")
 		return rec
 	}
+}
+
+// However many names a key gives who judged, one request has one verdict of it a
+// layer; and its workflow is its own key's to judge.
+func TestOutcomesAreBoundToKeys(t *testing.T) {
+	g, post := keyed("web", "judges", "other", "k4", "k5")
+	now := time.Now()
+	g.incidents.tallies.Follow(now, map[string]time.Time{"i": now}, func(id string) string { return id })
+	epoch := g.incidents.tallies.Count(now.Add(time.Second), func(*incident.Counts) {})
+	g.incidents.recent.Add("r", "other", false, true, epoch)
+	answer := func(key, body string) (a outcomesAnswer) {
+		t.Helper()
+		rec := post(key, body)
+		if err := json.Unmarshal(rec.Body.Bytes(), &a); rec.Code != http.StatusOK || err != nil {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		return a
+	}
+	for n := range 8 {
+		var l []string
+		for i := range maxOutcomes {
+			l = append(l, fmt.Sprintf(`{"request_id":"r","layer":"semantic","good":false,"by":"judge %d %d"}`, n, i))
+		}
+		if a := answer("web", "["+strings.Join(l, ",")+"]"); a.Counted+a.Repeated != maxOutcomes || (a.Counted == 1) != (n == 0) {
+			t.Errorf("%+v", a)
+		}
+	}
+	for i, key := range []string{"judges", "other", "k4", "k5"} {
+		if a := answer(key, `{"request_id":"r","layer":"semantic","good":false,"by":"x"}`); (a.Counted == 1) != (i < 3) || (a.Refused == 1) != (i == 3) {
+			t.Errorf("%s: %+v", key, a)
+		}
+	}
+	bad := `{"request_id":"r","layer":"workflow","good":false,"by":"x"}`
+	if a := answer("web", bad); a.Counted != 0 || a.Refused != 1 || !slices.Equal(a.RefusedIDs, []string{"r"}) {
+		t.Errorf("%+v", a)
+	}
+	if a := answer("other", bad); a.Counted != 1 {
+		t.Errorf("its own: %+v", a)
+	}
+	c := g.incidents.tallies.Of("i")
+	if c.Semantic.Primary.Bad != 4 || c.Workflow.Primary.Bad != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Where clients have keys a report needs one, whichever models it is for; without,
+// nothing is read or counted.
+func TestOutcomesNeedAKey(t *testing.T) {
+	_, post := keyed("known")
+	body := `{"request_id":"r","layer":"task","good":true,"by":"x"}`
 	for _, key := range []string{"", "unknown"} {
-		if rec := post(key); rec.Code != http.StatusUnauthorized || strings.Contains(rec.Body.String(), "counted") {
+		if rec := post(key, body); rec.Code != http.StatusUnauthorized || strings.Contains(rec.Body.String(), "counted") {
 			t.Errorf("key %q: %d %s", key, rec.Code, rec.Body)
 		}
 	}
-	if rec := post("known"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"unknown":1`) {
+	if rec := post("known", body); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"unknown":1`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }

@@ -338,45 +338,60 @@ func TestStaleIncidents(t *testing.T) {
 	}
 }
 
-// An outcome is of a request by its route, and counts once for each reporter; of
-// the workflow once.
+// An outcome is of a request by its route, and counts once for each key and layer,
+// whoever it says has judged; the workflow is its own key's to judge.
 func TestRecent(t *testing.T) {
 	r := NewRecent()
-	r.Add("p", false, true, 3)
-	r.Add("d", true, false, 0)
+	r.Add("p", "web", false, true, 3)
+	r.Add("d", "", true, false, 0)
 	yes := true
-	judge := func(id, layer, by string) Judged {
-		return r.Judge(Outcome{RequestID: id, Layer: layer, By: by, Good: &yes})
+	n := 0
+	judge := func(id, layer, key string) Judged {
+		n++
+		return r.Judge(Outcome{RequestID: id, Layer: layer, By: fmt.Sprint(n), Key: key, Good: &yes})
 	}
-	if j := judge("p", "task", "x"); j != (Judged{Route: decision.RoutePrimary, Known: true, WasGood: true, Epoch: 3}) {
+	primary := Judged{Route: decision.RoutePrimary, Known: true, WasGood: true, Epoch: 3}
+	repeated, refused := primary, primary
+	repeated.Repeated, refused.Refused = true, true
+	for _, c := range []struct {
+		layer, key string
+		want       Judged
+	}{
+		{"task", "x", primary}, {"task", "x", repeated},
+		{"semantic", "x", primary}, {"semantic", "web", primary}, {"semantic", "y", primary}, {"semantic", "", primary},
+		{"semantic", "z", refused}, {"semantic", "y", repeated}, {"task", "z", primary},
+		{"workflow", "x", refused}, {"workflow", "", refused}, {"workflow", "web", primary}, {"workflow", "web", repeated}, {"workflow", "x", refused},
+	} {
+		if j := judge("p", c.layer, c.key); j != c.want {
+			t.Errorf("%s with %q: %+v, want %+v", c.layer, c.key, j, c.want)
+		}
+	}
+	if j := judge("d", "workflow", "x"); !j.Refused {
 		t.Errorf("%+v", j)
 	}
-	if j := judge("d", "task", "x"); j != (Judged{Route: decision.RouteFallback, Known: true}) {
+	if j := judge("d", "workflow", ""); j != (Judged{Route: decision.RouteFallback, Known: true}) {
 		t.Errorf("%+v", j)
 	}
-	if j := judge("p", "task", "x"); !j.Repeated {
-		t.Errorf("%+v", j)
+	for i := range 2 {
+		if j := judge("q", "task", "x"); j.Known || j.Route != decision.RouteNone || j.Repeated != (i == 1) {
+			t.Errorf("%+v", j)
+		}
 	}
-	if j := judge("p", "semantic", "x"); j.Repeated {
-		t.Errorf("%+v", j)
+	// Of what nobody asked no number of reports displaces what was judged.
+	for i := range recentMost + 10 {
+		r.Judge(Outcome{RequestID: fmt.Sprint("none", i), Layer: "task", Key: "x", Good: &yes})
 	}
-	if j := judge("p", "workflow", "x"); j.Repeated {
-		t.Errorf("%+v", j)
-	}
-	if j := judge("p", "workflow", "y"); !j.Repeated {
-		t.Errorf("%+v", j)
-	}
-	if j := judge("q", "task", "x"); j.Known || j.Route != decision.RouteNone {
-		t.Errorf("%+v", j)
+	if j := judge("p", "task", "x"); !j.Repeated || len(r.unknown.has) != recentMost {
+		t.Errorf("%+v, %d reports of unknown requests", j, len(r.unknown.has))
 	}
 	// A client that tries again with the same id.
-	r.Add("twice", true, false, 1)
-	r.Add("twice", false, true, 1)
+	r.Add("twice", "web", true, false, 1)
+	r.Add("twice", "web", false, true, 1)
 	if j := judge("twice", "task", "x"); j.Route != decision.RoutePrimary || !j.WasGood {
 		t.Errorf("%+v", j)
 	}
 	for i := range recentMost {
-		r.Add(fmt.Sprint(i), false, true, 1)
+		r.Add(fmt.Sprint(i), "web", false, true, 1)
 	}
 	if j := judge("p", "task", "z"); j.Known {
 		t.Error("the oldest is still known")

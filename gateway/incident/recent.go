@@ -2,15 +2,20 @@ package incident
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
-// recentMost is how many answered requests of each route are remembered, and how
-// many reports of them.
-const recentMost = 1 << 17
+const (
+	// recentMost is how many answered requests of each route are remembered, and
+	// how many reports of requests that are not.
+	recentMost = 1 << 17
+	// mostVerdicts are counted of one request and layer, each of another key.
+	mostVerdicts = 4
+)
 
 // Recent remembers by which route the latest requests were answered, and what was
 // reported of them, so that each outcome is counted once and for the right route.
@@ -21,26 +26,26 @@ type Recent struct {
 	mu       sync.Mutex // guards everything that follows
 	primary  ring
 	degraded ring
-	reported ring
+	unknown  ring // reports of requests that are not remembered
 }
 
 // NewRecent returns a Recent that knows nothing.
 func NewRecent() *Recent { return &Recent{seed: maphash.MakeSeed()} }
 
-// mark is what is remembered of a request: whether its workflow was counted as
-// good, and the Epoch in which it ended.
-type mark uint32
-
-func markOf(good bool, e Epoch) mark {
-	m := mark(e) << 1
-	if good {
-		m |= 1
-	}
-	return m
+// mark is what is remembered of a request: in which Epoch it ended, whether its
+// workflow was counted as good, whose it was, and who judged it.
+type mark struct {
+	epoch  Epoch
+	good   bool
+	owner  uint32 // hash of its client key's name
+	judged []verdict
 }
 
-func (m mark) good() bool   { return m&1 != 0 }
-func (m mark) epoch() Epoch { return Epoch(m >> 1) }
+// verdict is that a key judged a layer.
+type verdict struct {
+	layer string
+	by    uint32 // hash of the key's name
+}
 
 // ring is a set of the newest keys, with a mark each. The zero value is ready.
 type ring struct {
@@ -67,10 +72,11 @@ func (r *ring) add(key uint64, m mark) {
 	r.has[key] = m
 }
 
-// Add takes the end of a request: whether another candidate than the primary
-// answered it, whether its workflow counts as good, and when it ended. Of two
-// requests with one id the later one is remembered.
-func (r *Recent) Add(requestID string, degraded, good bool, e Epoch) {
+// Add takes the end of a request of the client key that is so named, empty without
+// one: whether another candidate than the primary answered it, whether its workflow
+// counts as good, and when it ended. Of two requests with one id the later one is
+// remembered.
+func (r *Recent) Add(requestID, owner string, degraded, good bool, e Epoch) {
 	key := maphash.String(r.seed, requestID)
 	to, other := &r.primary, &r.degraded
 	if degraded {
@@ -79,8 +85,10 @@ func (r *Recent) Add(requestID string, degraded, good bool, e Epoch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(other.has, key)
-	to.add(key, markOf(good, e))
+	to.add(key, mark{epoch: e, good: good, owner: r.keyHash(owner)})
 }
+
+func (r *Recent) keyHash(name string) uint32 { return uint32(maphash.String(r.seed, name)) }
 
 // Outcome is what a client or an evaluator says of a request.
 type Outcome struct {
@@ -89,45 +97,55 @@ type Outcome struct {
 	Good      *bool  `json:"good"`
 	By        string `json:"by"`
 	Note      string `json:"note,omitempty"`
+	// Key is the name of the client key that reports it, empty without one.
+	Key string `json:"-"`
 }
 
 // Judged is what became of an Outcome.
 type Judged struct {
 	Route    decision.Route // none: the request is not known, or not any more
-	Repeated bool           // it was reported before by the same for the same layer
-	Known    bool
-	WasGood  bool  // how the request's workflow was counted
-	Epoch    Epoch // in which the request ended
+	Repeated bool           // the same key judged the same layer of it before
+	// Refused says that it is not this key's to judge: the workflow of a request of
+	// another key, or one verdict more than is counted of a layer.
+	Refused bool
+	Known   bool
+	WasGood bool  // how the request's workflow was counted
+	Epoch   Epoch // in which the request ended
 }
 
-// Judge takes o, which is well-formed. The first report of a layer and reporter
-// stands.
+// Judge takes o, which is well-formed. The first report of a key and layer stands;
+// who else o says has judged is for people alone.
 func (r *Recent) Judge(o Outcome) Judged {
-	var h maphash.Hash
-	h.SetSeed(r.seed)
-	for _, s := range []string{o.RequestID, o.Layer, o.By} {
-		_, _ = h.WriteString(s)
-		_ = h.WriteByte(0)
-	}
-	report := h.Sum64()
-	key := maphash.String(r.seed, o.RequestID)
-	// What corrects the request's own count is told once, whoever tells it.
-	corrected := key ^ 1
+	request, by := maphash.String(r.seed, o.RequestID), verdict{o.Layer, r.keyHash(o.Key)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j := Judged{Route: decision.RouteNone}
-	m, known := r.degraded.has[key]
-	if known {
-		j.Route = decision.RouteFallback
-	} else if m, known = r.primary.has[key]; known {
-		j.Route = decision.RoutePrimary
+	route, ended := decision.RouteFallback, &r.degraded
+	m, known := ended.has[request]
+	if !known {
+		route, ended = decision.RoutePrimary, &r.primary
+		m, known = ended.has[request]
 	}
-	j.Known, j.WasGood, j.Epoch = known, m.good(), m.epoch()
-	_, j.Repeated = r.reported.has[report]
-	if !j.Repeated && o.Layer == api.LayerWorkflow {
-		_, j.Repeated = r.reported.has[corrected]
-		r.reported.add(corrected, 0)
+	if !known {
+		report := maphash.Comparable(r.seed, [...]string{o.RequestID, o.Layer, o.Key})
+		_, repeated := r.unknown.has[report]
+		r.unknown.add(report, mark{})
+		return Judged{Route: decision.RouteNone, Repeated: repeated}
 	}
-	r.reported.add(report, 0)
+	j := Judged{Route: route, Known: true, WasGood: m.good, Epoch: m.epoch}
+	of := 0
+	for _, v := range m.judged {
+		if v.layer == o.Layer {
+			of++
+		}
+	}
+	switch {
+	case slices.Contains(m.judged, by):
+		j.Repeated = true
+	case o.Layer == api.LayerWorkflow && m.owner != by.by, of >= mostVerdicts:
+		j.Refused = true
+	default:
+		m.judged = append(m.judged, by)
+		ended.has[request] = m
+	}
 	return j
 }
