@@ -232,6 +232,9 @@ func (s *Store) Problem(path string) string {
 		if s.gaps.now(time.Now()) {
 			return "lines are being lost: they are not written in time"
 		}
+		if s.logs.Damaged() > 0 {
+			return "stored lines are damaged on the disk: answers over their time leave them out"
+		}
 	}
 	return ""
 }

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
 	"sync"
 	"weak"
@@ -33,7 +30,7 @@ type block struct {
 	done  chan struct{} // closed when what follows is there
 	lines [][]byte      // nil: surely not in the answer
 	err   error
-	bad   *segment // with errSide
+	bad   []ref // damaged on the disk
 
 	buf   []byte
 	order []int
@@ -63,8 +60,10 @@ func (b *block) add(c *cursor) {
 
 func (b *block) full(lines int) bool { return len(b.refs) >= lines || b.size >= blockBytes }
 
-// read reads the lines, those close to one another together.
-func (b *block) read(need need) error {
+// read reads the lines, those close to one another together. A line that is not
+// what was written is damaged: it is in bad and not in lines, whatever became of
+// its neighbours.
+func (b *block) read(need need) {
 	for i := range b.refs {
 		b.order = append(b.order, i)
 	}
@@ -75,36 +74,33 @@ func (b *block) read(need need) error {
 	b.lines = slices.Grow(b.lines, len(b.refs))[:len(b.refs)]
 	// First how much there is to read, so that the buffer stays where it is.
 	total := 0
-	b.extents(func(_ []int, from, to int64) error {
-		total += int(to - from)
-		return nil
-	})
+	b.extents(func(_ []int, from, to int64) { total += int(to - from) })
 	b.buf = slices.Grow(b.buf[:0], total)
-	return b.extents(func(run []int, from, to int64) error {
+	b.extents(func(run []int, from, to int64) {
 		v := b.refs[run[0]].v
 		at := len(b.buf)
 		b.buf = b.buf[:at+int(to-from)]
 		part := b.buf[at:]
-		if _, err := v.f.ReadAt(part, from); err != nil {
-			if err == io.EOF {
-				return b.wrong(v)
-			}
-			return fmt.Errorf("reading %s: %w", filepath.Base(v.g.path), err)
-		}
+		n, err := v.f.ReadAt(part, from)
+		clear(part[n:])
 		for _, i := range run {
 			r := b.refs[i]
 			off := int64(v.x.off[r.row])
 			line := part[off-from : v.x.until(r.row)-from]
-			end := bytes.IndexByte(line, '\n')
-			if end < 0 {
-				return b.wrong(v)
+			if err != nil { // perhaps of other lines alone
+				n, _ := v.f.ReadAt(line, off)
+				clear(line[n:])
 			}
 			b.lines[i] = nil
+			end := bytes.IndexByte(line, '\n')
+			if end < 0 || sum(line[:end]) != v.x.sums[r.row] {
+				b.bad = append(b.bad, r)
+				continue
+			}
 			if line = line[:end:end]; need.allows(line, v.labels[v.x.stream(r.row)]) {
 				b.lines[i] = line
 			}
 		}
-		return nil
 	})
 }
 
@@ -132,14 +128,9 @@ func (b *block) yield(ctx context.Context, own *turn, yield func(logql.Entry) bo
 	return true, nil
 }
 
-func (b *block) wrong(v *view) error {
-	b.bad = v.g
-	return fmt.Errorf("reading %s: %w; ask again, it will be made anew", filepath.Base(v.g.path), errSide)
-}
-
 // extents calls f for each run of lines of one segment that lie close to one
 // another, with the part of the file that holds them.
-func (b *block) extents(f func(run []int, from, to int64) error) error {
+func (b *block) extents(f func(run []int, from, to int64)) {
 	for i := 0; i < len(b.order); {
 		r := b.refs[b.order[i]]
 		from, to := int64(r.v.x.off[r.row]), r.v.x.until(r.row)
@@ -151,10 +142,7 @@ func (b *block) extents(f func(run []int, from, to int64) error) error {
 			}
 			to = n.v.x.until(n.row)
 		}
-		if err := f(b.order[i:j], from, to); err != nil {
-			return err
-		}
+		f(b.order[i:j], from, to)
 		i = j
 	}
-	return nil
 }

@@ -4,16 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // A segment's file holds the lines as they were written, one after the other.
 // What they do not say themselves stands around them:
 //
 //	#{"service_name":"failback"}     the labels of the lines from here on
-//	@1795996500000000000 {"event":…  a line that does not tell its time
+//	@1795996500000000000+9 {"event":  a line of 9 bytes that does not tell its time
 //
-// A line that begins with one of these signs gets a time, too. So the index
-// can be made again from the file alone.
+// A line that begins with one of these signs, or is not one JSON object, gets a
+// time, too. So the index can be made again from the file alone, and what is
+// neither is damaged.
 const (
 	streamSign = '#'
 	timeSign   = '@'
@@ -27,14 +29,18 @@ func appendStream(b []byte, labels map[string]string) []byte {
 	return append(b, '\n')
 }
 
-// needsTime reports whether a line needs a time in front: its own is ts.
-func needsTime(line []byte, ts int64) bool {
-	return ts == noTime || line[0] == streamSign || line[0] == timeSign
+// needsTime reports whether a line needs a time in front: its own is ts; whole:
+// it is one JSON object.
+func needsTime(line []byte, ts int64, whole bool) bool {
+	return ts == noTime || !whole || line[0] == streamSign || line[0] == timeSign
 }
 
-func appendTime(b []byte, ts int64) []byte {
+// appendTime appends what stands in front of a line of n bytes.
+func appendTime(b []byte, ts int64, n int) []byte {
 	b = append(b, timeSign)
 	b = strconv.AppendInt(b, ts, 10)
+	b = append(b, '+')
+	b = strconv.AppendInt(b, int64(n), 10)
 	return append(b, ' ')
 }
 
@@ -60,8 +66,9 @@ func parseRecord(b []byte) (r record, ok bool) {
 		if at < 0 || at+1 == len(b) {
 			return r, false
 		}
-		ts, err := strconv.ParseInt(string(b[1:at]), 10, 64)
-		r.start, r.ts, ok = at+1, ts, err == nil
+		time, length, sized := strings.Cut(string(b[1:at]), "+")
+		ts, err := strconv.ParseInt(time, 10, 64)
+		r.start, r.ts, ok = at+1, ts, err == nil && (!sized || length == strconv.Itoa(len(b)-at-1))
 	default:
 		ok = true
 	}

@@ -80,7 +80,7 @@ func recorded(t testing.TB) *Store {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b = append(append(appendTime(appendStream(b, l.Labels), ts), l.Line...), '\n')
+		b = append(append(appendTime(appendStream(b, l.Labels), ts, len(l.Line)), l.Line...), '\n')
 	}
 	if err := os.WriteFile(filepath.Join(dir, "00000001.log"), b, 0o600); err != nil {
 		t.Fatal(err)

@@ -33,10 +33,13 @@ type index struct {
 	ts    []int64
 	off   []uint32 // of its first byte
 	shape []uint16
+	sums  []uint32 // checksums of the lines
 
 	shapes  []uint32 // stride() codes each: of the stream, then of each field
 	values  []string // by code, from absent on
 	streams []map[string]string
+
+	holes []hole // where there are damaged lines, which have no rows
 
 	min, max int64 // of ts, if there are lines
 	sorted   bool  // ts never falls
@@ -65,6 +68,7 @@ type builder struct {
 
 	codes  map[string]uint32
 	shapes map[string]uint16
+	hurts  int      // damaged lines since the last whole one
 	plain  []uint16 // by stream: its shape with nothing known
 	key    []byte
 	row    []uint32
@@ -118,7 +122,7 @@ func (b *builder) setStream(labels map[string]string) bool {
 }
 
 // add notes the line at off. b.scan has read it last.
-func (b *builder) add(ts int64, off int64) {
+func (b *builder) add(ts int64, off int64, line []byte) {
 	x := &b.x
 	if n := len(x.ts); n == 0 {
 		x.min, x.max = ts, ts
@@ -128,6 +132,7 @@ func (b *builder) add(ts int64, off int64) {
 	}
 	x.ts = append(x.ts, ts)
 	x.off = append(x.off, uint32(off))
+	x.sums = append(x.sums, sum(line))
 	b.row[0] = uint32(b.stream)
 	for i, v := range b.scan.vals {
 		b.row[1+i] = b.code(v)
@@ -180,7 +185,8 @@ func (b *builder) pack(row []uint32) []byte {
 // view returns the index as it is now; adding more does not change it.
 func (b *builder) view() *index {
 	x := b.x
-	x.ts, x.off, x.shape = slices.Clip(x.ts), slices.Clip(x.off), slices.Clip(x.shape)
+	x.ts, x.off, x.shape, x.sums = slices.Clip(x.ts), slices.Clip(x.off), slices.Clip(x.shape), slices.Clip(x.sums)
+	x.holes = slices.Clone(x.holes)
 	x.shapes, x.values, x.streams = slices.Clip(x.shapes), slices.Clip(x.values), slices.Clip(x.streams)
 	return &x
 }

@@ -41,11 +41,17 @@ func (r *reader) note(sel logql.Selection) {
 func (r *reader) lacks() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.o.Lacks == nil || r.end <= r.start {
+	if r.end <= r.start {
 		return nil
 	}
-	if text := r.o.Lacks(time.Unix(0, r.start), time.Unix(0, r.end)); text != "" {
-		return []string{text}
+	var all []string
+	if r.o.Lacks != nil {
+		if text := r.o.Lacks(time.Unix(0, r.start), time.Unix(0, r.end)); text != "" {
+			all = append(all, text)
+		}
 	}
-	return nil
+	if text := r.damage(); text != "" {
+		all = append(all, text)
+	}
+	return all
 }

@@ -28,7 +28,8 @@ func (s *Store) load(g *segment) (*index, error) {
 		return nil, err
 	}
 	x, err := readSide(g.side(), f, info.Size(), s.o.Indexed)
-	if err != nil {
+	made := err != nil
+	if made {
 		if x, err = s.remake(g, f, info.Size(), err); err != nil {
 			return nil, err
 		}
@@ -36,8 +37,10 @@ func (s *Store) load(g *segment) (*index, error) {
 	g.cached = weak.Make(x)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.size = x.size
-	g.sum = &summary{size: x.size, rows: len(x.ts), min: x.min, max: x.max, sorted: x.sorted}
+	g.size, g.sum, g.holes = x.size, x.summary(), x.holes
+	if made {
+		g.spoiled = nil
+	}
 	return x, nil
 }
 
@@ -47,11 +50,14 @@ func (s *Store) remake(g *segment, f *os.File, size int64, why error) (*index, e
 	if err != nil {
 		return nil, err
 	}
-	b, err := scanFile(io.NewSectionReader(f, 0, whole), s.o.Indexed, s.o.Labels)
+	b, err := s.scan(g, f, whole)
 	if err != nil {
 		return nil, err
 	}
 	x := b.view()
+	if n := x.damaged(); n > 0 {
+		s.o.Log(fmt.Sprintf("embedded log: %s: %s", filepath.Base(g.path), damage(n)))
+	}
 	if whole != size {
 		if err := f.Truncate(whole); err != nil {
 			return x, nil // it is as good for now; the side file would not fit
@@ -68,4 +74,16 @@ func (s *Store) remake(g *segment, f *os.File, size int64, why error) (*index, e
 	defer s.mu.Unlock()
 	g.sideSize = n
 	return x, nil
+}
+
+// scan makes an index of the first size bytes of f, which are g's.
+func (s *Store) scan(g *segment, f io.ReaderAt, size int64) (*builder, error) {
+	b, err := scanFile(io.NewSectionReader(f, 0, size), s.o.Indexed, s.o.Labels)
+	if err != nil {
+		return nil, err
+	}
+	if old, err := oldSummary(g.side()); err == nil {
+		b.missed(old)
+	}
+	return b, nil
 }

@@ -33,6 +33,7 @@ type scanner struct {
 	letters []string // of the fields: their names without signs
 	vals    []value  // of the last line, by field
 	found   []bool
+	whole   bool // the last line was one JSON object
 }
 
 func newScanner(fields []string) *scanner {
@@ -51,6 +52,7 @@ func (sc *scanner) line(line []byte) int64 {
 		sc.vals[i], sc.found[i] = value{known: true}, false
 	}
 	ts, ok := sc.object(line)
+	sc.whole = ok
 	if !ok {
 		for i := range sc.vals {
 			sc.vals[i] = value{}

@@ -145,8 +145,8 @@ func FuzzSideFile(f *testing.F) {
 	b := newBuilder(Fields[:2])
 	b.setStream(testLabels)
 	b.scan.line([]byte(`{"event":"a","route":"b"}`))
-	b.add(5, 0)
-	b.add(3, 20)
+	b.add(5, 0, []byte("a"))
+	b.add(3, 20, []byte("b"))
 	b.x.size = 40
 	body, err := encodeIndex(b.view())
 	if err != nil {

@@ -31,10 +31,12 @@ type segment struct {
 
 	// What follows is guarded by the store's mu.
 
-	size     int64    // of the file
-	sideSize int64    // of the side file
-	sum      *summary // nil: unknown until the index is loaded
-	live     *index   // of the segment that is written to
+	size     int64         // of the file
+	sideSize int64         // of the side file
+	sum      *summary      // nil: unknown until the index is loaded
+	live     *index        // of the segment that is written to
+	holes    []hole        // as its index says; nil: none, or it was not loaded yet
+	spoiled  map[int]int64 // the times of rows that were found to be damaged
 	readers  int
 	dropped  bool // to be deleted by the last reader
 }
@@ -85,7 +87,6 @@ func (g *segment) bounds() (low, high int64) {
 func scanFile(f io.Reader, fields []string, labels map[string]string) (*builder, error) {
 	b := newBuilder(fields)
 	r := bufio.NewReaderSize(f, 2*maxLine)
-	last := int64(noTime)
 	for {
 		line, err := r.ReadSlice('\n')
 		switch {
@@ -97,45 +98,49 @@ func scanFile(f io.Reader, fields []string, labels map[string]string) (*builder,
 				n += int64(len(line))
 			}
 			if err == nil {
+				b.hurt()
 				b.x.size += n
 				continue
 			}
 		case err == nil:
-			last = b.record(line[:len(line)-1], b.x.size, last, labels)
+			b.record(line[:len(line)-1], b.x.size, labels)
 			b.x.size += int64(len(line))
 			continue
 		}
 		if err == io.EOF {
+			b.healed(math.MaxInt64)
 			return b, nil
 		}
 		return nil, err
 	}
 }
 
-// record adds what a line of the file at off says. last is the time of the
-// line before; it returns that of this one.
-func (b *builder) record(text []byte, off, last int64, labels map[string]string) int64 {
+// record adds what a line of the file at off says. What no store
+// writes is damaged.
+func (b *builder) record(text []byte, off int64, labels map[string]string) {
 	r, ok := parseRecord(text)
 	if !ok {
-		return last
+		b.hurt()
+		return
 	}
 	if r.labels != nil {
 		b.setStream(r.labels)
-		return last
+		return
 	}
 	line := text[r.start:]
 	ts := b.scan.line(line)
-	if r.ts != noTime {
+	switch {
+	case r.ts != noTime:
 		ts = r.ts
-	}
-	if ts == noTime {
-		ts = last
+	case needsTime(line, ts, b.scan.whole):
+		ts = noTime
 	}
 	if ts == noTime || b.stream < 0 && !b.setStream(labels) {
-		return last
+		b.hurt()
+		return
 	}
-	b.add(ts, off+int64(r.start))
-	return ts
+	b.healed(ts)
+	b.add(ts, off+int64(r.start), line)
 }
 
 // wholeLines returns how many of the first size bytes of f are whole lines. A

@@ -138,7 +138,7 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 			own := turn{p: s.pace}
 			for b := range p.work {
 				if b.err = own.begin(reading); b.err == nil {
-					b.err = b.read(p.need)
+					b.read(p.need)
 					own.end(reading)
 				}
 				close(b.done)
@@ -152,11 +152,11 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if errors.Is(b.err, errSide) {
-			s.forget(b.bad)
-		}
 		if b.err != nil {
 			return b.err
+		}
+		if len(b.bad) > 0 {
+			s.spoiled(b.bad)
 		}
 		if more, err := b.yield(ctx, &own, yield); !more {
 			return err
@@ -172,8 +172,8 @@ func (s *Store) selectWith(ctx context.Context, sel logql.Selection, in scope, r
 	return ctx.Err()
 }
 
-// forget makes the next question read the lines of a segment whose index turned
-// out to be wrong.
+// forget makes the index of a segment anew when it is needed next: its file is
+// another one.
 func (s *Store) forget(g *segment) {
 	g.loading.Lock()
 	defer g.loading.Unlock()
@@ -192,6 +192,12 @@ func (p *plan) open(v *view) (bool, error) {
 			}
 			return false, err
 		}
+		if !v.same() { // somebody else cut it
+			p.s.forget(v.g)
+			if v.x, err = p.s.load(v.g); err != nil {
+				return false, err
+			}
+		}
 	}
 	if !p.choose(v) {
 		return false, nil
@@ -204,6 +210,12 @@ func (p *plan) open(v *view) (bool, error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// same reports whether the file of v has all that its index describes.
+func (v *view) same() bool {
+	info, err := os.Stat(v.g.path)
+	return err != nil || info.Size() >= v.x.size
 }
 
 // choose decides by the index which shapes of lines are read. It reports

@@ -16,7 +16,7 @@ import (
 // own: that is all a start reads.
 
 const (
-	sideMagic   = "fblogix1"
+	sideMagic   = "fblogix2"
 	summarySize = 64
 	// tailSize is how much of the end of a segment is compared.
 	tailSize = 4 << 10
@@ -38,6 +38,12 @@ type summary struct {
 	sorted   bool
 	bodySize int64
 	body     uint32 // checksum of the index that follows
+	damaged  int    // lines that are not among rows
+}
+
+// summary returns what there is to know of x without reading its segment again.
+func (x *index) summary() *summary {
+	return &summary{size: x.size, rows: len(x.ts), min: x.min, max: x.max, sorted: x.sorted, damaged: x.damaged()}
 }
 
 func (s summary) encode() []byte {
@@ -55,6 +61,7 @@ func (s summary) encode() []byte {
 		sorted = 1
 	}
 	b = binary.LittleEndian.AppendUint32(b, sorted)
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.damaged))
 	b = append(b, make([]byte, summarySize-4-len(b))...)
 	return binary.LittleEndian.AppendUint32(b, sum(b))
 }
@@ -69,6 +76,7 @@ func decodeSummary(b []byte) (summary, error) {
 		size: int64(le.Uint64(b[8:])), tail: le.Uint32(b[16:]), rows: int(le.Uint32(b[20:])),
 		min: int64(le.Uint64(b[24:])), max: int64(le.Uint64(b[32:])),
 		bodySize: int64(le.Uint64(b[40:])), body: le.Uint32(b[48:]), sorted: le.Uint32(b[52:]) == 1,
+		damaged: int(le.Uint32(b[56:])),
 	}, nil
 }
 
@@ -86,10 +94,11 @@ type names struct {
 	Fields  []string            `json:"fields"`
 	Streams []map[string]string `json:"streams"`
 	Values  [][]byte            `json:"values"`
+	Holes   []hole              `json:"holes"`
 }
 
 func encodeIndex(x *index) ([]byte, error) {
-	n := names{Fields: x.fields, Streams: x.streams}
+	n := names{Fields: x.fields, Streams: x.streams, Holes: x.holes}
 	for _, v := range x.values {
 		n.Values = append(n.Values, []byte(v)) // may be no text
 	}
@@ -97,7 +106,7 @@ func encodeIndex(x *index) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, 12+len(words)+4*len(x.shapes)+14*len(x.ts))
+	b := make([]byte, 0, 12+len(words)+4*len(x.shapes)+18*len(x.ts))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(words)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(x.shapes)))
 	b = append(b, words...)
@@ -113,6 +122,9 @@ func encodeIndex(x *index) ([]byte, error) {
 	for _, s := range x.shape {
 		b = binary.LittleEndian.AppendUint16(b, s)
 	}
+	for _, s := range x.sums {
+		b = binary.LittleEndian.AppendUint32(b, s)
+	}
 	return b, nil
 }
 
@@ -125,7 +137,7 @@ func decodeIndex(s summary, b []byte, fields []string) (*index, error) {
 	le := binary.LittleEndian
 	words, shapes := int(le.Uint32(b)), int(le.Uint32(b[4:]))
 	b = b[8:]
-	if len(b) != words+4*shapes+14*s.rows {
+	if len(b) != words+4*shapes+18*s.rows {
 		return nil, errSide
 	}
 	var n names
@@ -134,8 +146,8 @@ func decodeIndex(s summary, b []byte, fields []string) (*index, error) {
 	}
 	b = b[words:]
 	x := &index{
-		fields: fields, size: s.size, streams: n.Streams, min: s.min, max: s.max, sorted: s.sorted,
-		ts: make([]int64, s.rows), off: make([]uint32, s.rows), shape: make([]uint16, s.rows), shapes: make([]uint32, shapes),
+		fields: fields, size: s.size, streams: n.Streams, min: s.min, max: s.max, sorted: s.sorted, holes: n.Holes,
+		sums: make([]uint32, s.rows), ts: make([]int64, s.rows), off: make([]uint32, s.rows), shape: make([]uint16, s.rows), shapes: make([]uint32, shapes),
 	}
 	for _, v := range n.Values {
 		x.values = append(x.values, string(v))
@@ -154,6 +166,10 @@ func decodeIndex(s summary, b []byte, fields []string) (*index, error) {
 	b = b[4*s.rows:]
 	for i := range x.shape {
 		x.shape[i] = le.Uint16(b[2*i:])
+	}
+	b = b[2*s.rows:]
+	for i := range x.sums {
+		x.sums[i] = le.Uint32(b[4*i:])
 	}
 	return x, x.check()
 }
@@ -182,7 +198,7 @@ func (x *index) check() error {
 // writeSide writes the index of the segment in f as the side file name, whole
 // or not at all.
 func writeSide(name string, x *index, f io.ReaderAt) (size int64, err error) {
-	s := summary{size: x.size, rows: len(x.ts), min: x.min, max: x.max, sorted: x.sorted}
+	s := *x.summary()
 	if s.tail, err = tailSum(f, x.size); err != nil {
 		return 0, err
 	}
@@ -199,6 +215,20 @@ func writeSide(name string, x *index, f io.ReaderAt) (size int64, err error) {
 		return 0, errors.Join(err, removeIf(tmp))
 	}
 	return summarySize + s.bodySize, nil
+}
+
+// oldSummary reads the summary of a side file that may no longer fit its segment.
+func oldSummary(name string) (summary, error) {
+	side, err := os.Open(name)
+	if err != nil {
+		return summary{}, err
+	}
+	defer side.Close()
+	b := make([]byte, summarySize)
+	if _, err := io.ReadFull(side, b); err != nil {
+		return summary{}, errSide
+	}
+	return decodeSummary(b)
 }
 
 // readSummary reads the beginning of the side file name and compares it with

@@ -60,7 +60,7 @@ func (w *writer) resume() {
 	if len(b.x.ts) > 0 && b.x.ts[0] < w.begun.UnixNano() {
 		w.begun = time.Unix(0, b.x.ts[0])
 	}
-	g.size, g.live = b.x.size, b.view()
+	g.size, g.live, g.holes = b.x.size, b.view(), b.x.holes
 	w.out = appendStream(nil, w.s.o.Labels)
 	w.size += int64(len(w.out))
 }
@@ -79,7 +79,11 @@ func (w *writer) reopen(g *segment, f file) (*builder, error) {
 	if x, err := readSide(g.side(), f, size, w.s.o.Indexed); err == nil {
 		return resume(x), nil
 	}
-	return scanFile(io.NewSectionReader(f, 0, size), w.s.o.Indexed, w.s.o.Labels)
+	b, err := w.s.scan(g, f, size)
+	if err == nil && b.x.damaged() > 0 {
+		w.s.o.Log(fmt.Sprintf("embedded log: %s: %s", filepath.Base(g.path), damage(b.x.damaged())))
+	}
+	return b, err
 }
 
 func (w *writer) run() {
@@ -108,9 +112,11 @@ func (w *writer) run() {
 func (w *writer) look() {
 	now := time.Now()
 	if w.seg != nil {
-		switch _, err := os.Stat(w.seg.path); {
+		switch info, err := os.Stat(w.seg.path); {
 		case errors.Is(err, fs.ErrNotExist):
 			w.abandon()
+		case err == nil && w.changed(info.Size()):
+			w.giveUp()
 		case len(w.b.x.ts) > 0 && now.Sub(w.begun) > w.s.o.MaxAge/segments:
 			w.finish() // so that its lines can go when they are too old
 		}
@@ -123,7 +129,7 @@ func (w *writer) look() {
 func (w *writer) room() int64 {
 	n := int64(w.chunk() + summarySize)
 	if w.b != nil {
-		n += int64(14*len(w.b.x.ts) + 4*len(w.b.x.shapes))
+		n += int64(18*len(w.b.x.ts) + 4*len(w.b.x.shapes))
 		for _, v := range w.b.x.values {
 			n += int64(len(v)) * 3 / 2
 		}
@@ -146,15 +152,15 @@ func (w *writer) store(lines []byte) {
 			continue
 		}
 		ts := w.b.scan.line(line)
-		if needsTime(line, ts) {
+		if needsTime(line, ts, w.b.scan.whole) {
 			if ts == noTime {
 				ts = now.UnixNano()
 			}
 			was := len(w.out)
-			w.out = appendTime(w.out, ts)
+			w.out = appendTime(w.out, ts, len(line))
 			w.size += int64(len(w.out) - was)
 		}
-		w.b.add(ts, w.size)
+		w.b.add(ts, w.size, line)
 		w.out = append(append(w.out, line...), '\n')
 		w.size += int64(len(line)) + 1
 		w.staged++
@@ -289,7 +295,7 @@ func (w *writer) finish() {
 	}
 	w.s.mu.Lock()
 	g.sideSize = n
-	g.sum = &summary{size: x.size, rows: len(x.ts), min: x.min, max: x.max, sorted: x.sorted}
+	g.sum = x.summary()
 	g.live = nil
 	w.s.mu.Unlock()
 	w.drop()
