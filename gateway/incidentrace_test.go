@@ -68,7 +68,7 @@ func TestOneIncidentOfManyHands(t *testing.T) {
 	})
 	for n := range 20 {
 		all.Go(func() {
-			for k := range 20 {
+			for k := range 16 {
 				if _, err := c.does(operator.ActionIncidentNote, id, api.Command{Reason: fmt.Sprint(n, "-", k)}); err != nil {
 					t.Error(err)
 				}
@@ -95,8 +95,8 @@ func TestOneIncidentOfManyHands(t *testing.T) {
 			t.Errorf("twice: %+v", e)
 		}
 	}
-	if want := 400 + 10 + 2; len(r.Entries) != want || r.Counts.Primary != 400 || r.Open() {
-		t.Errorf("%d entries of %d, %d requests of 400, %s", len(r.Entries), want, r.Counts.Primary, r.State)
+	if want := 320 + 10 + 2; len(r.Entries) != want || r.Counts.Primary != 320 || r.Open() {
+		t.Errorf("%d entries of %d, %d requests of 320, %s", len(r.Entries), want, r.Counts.Primary, r.State)
 	}
 }
 

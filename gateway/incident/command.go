@@ -15,10 +15,15 @@ import (
 func (r Record) Weigh(op Op, anyway bool) (does bool, said string, err error) {
 	switch op.Kind {
 	case OpNote:
+		if err := r.fullAt(maxNoted, maxNotedBytes); err != nil {
+			return false, "", err
+		}
 		return true, "noted", nil
 	case OpTick:
-		does, said = r.weighTick(op)
-		return does, said, nil
+		if does, said = r.weighTick(op); does {
+			err = r.fullAt(maxNoted, maxNotedBytes)
+		}
+		return does && err == nil, said, err
 	case OpAnswer:
 		return r.weighAnswer(op)
 	case OpClose:
@@ -61,6 +66,10 @@ func (r Record) weighAnswer(op Op) (does bool, said string, err error) {
 		return false, op.Question + " is answered so already", nil
 	case !a.replaceable(op):
 		return false, "", r.unseen(op.Question)
+	case a.Text != "":
+		if err := r.fullAt(maxReplaced, maxReplacedBytes); err != nil {
+			return false, "", err
+		}
 	}
 	said = op.Question + " is answered"
 	left := slices.DeleteFunc(r.Unanswered(), func(id string) bool { return id == op.Question })

@@ -323,8 +323,7 @@ func (r *Record) add(e api.IncidentEntry) {
 	r.Entries = slices.Insert(r.Entries, i, Entry{IncidentEntry: e})
 }
 
-// bound leaves out what there is no room for: of the events after the first
-// entries the oldest, then of all that is no milestone.
+// bound leaves out what there is no room for; see leastNeeded.
 func (r *Record) bound() {
 	size := 0
 	for i := range r.Entries {
@@ -338,18 +337,50 @@ func (r *Record) bound() {
 	}
 }
 
+// leastNeeded is the entry that gives way next: of the events after the first
+// entries the oldest, then of the milestones; then of those among the first, and at
+// last of what says that it was closed and reopened. What people wrote does not give
+// way: Weigh refuses more of it before there is nothing else left.
 func (r *Record) leastNeeded() int {
-	for _, needed := range [][]string{
-		{api.EntryNote, api.EntryTick, api.EntryAnswer, api.EntryMilestone, api.EntryOpened, api.EntryClosed, api.EntryReopened},
-		{api.EntryMilestone, api.EntryOpened, api.EntryClosed, api.EntryReopened},
-	} {
-		for i := min(firstEntries, len(r.Entries)/4); i < len(r.Entries); i++ {
-			if !slices.Contains(needed, r.Entries[i].Kind) {
+	first := min(firstEntries, len(r.Entries)/4)
+	standing := []string{api.EntryOpened, api.EntryClosed, api.EntryReopened}
+	told := append([]string{api.EntryMilestone}, standing...)
+	for _, pass := range []struct {
+		from   int
+		needed []string
+	}{{first, told}, {first, standing}, {0, told}, {0, standing}, {1, nil}} {
+		for i := pass.from; i < len(r.Entries); i++ {
+			if e := &r.Entries[i]; !e.written() && !slices.Contains(pass.needed, e.Kind) {
 				return i
 			}
 		}
 	}
 	return len(r.Entries) / 2
+}
+
+// written reports whether a person wrote e.
+func (e *Entry) written() bool {
+	return e.Kind == api.EntryNote || e.Kind == api.EntryTick || e.Kind == api.EntryAnswer
+}
+
+// fullAt refuses one more entry by a person where there are as many of them, or as
+// many bytes.
+func (r Record) fullAt(entries, bytes int) error {
+	n, size := 0, 0
+	for _, e := range r.Entries { // copies: r may be others' too
+		if e.written() {
+			n++
+			size += e.size()
+		}
+	}
+	if n < entries && size < bytes {
+		return nil
+	}
+	return &api.Error{
+		Code:    api.CodeFailed,
+		Message: fmt.Sprintf("incident %s: the record is full: %d entries by people; close it and open another", r.ID, n),
+		Hint:    "it can still be answered, closed and reopened",
+	}
 }
 
 // size is how many bytes e takes as JSON.

@@ -16,10 +16,20 @@ const Version = 1
 const (
 	maxEntries   = 500
 	maxBytes     = 384 << 10 // of the entries as JSON
-	firstEntries = 100       // are never left out
+	firstEntries = 100       // go last of the events
 	maxText      = 1000      // bytes of a text
 	maxUpstreams = 64
 	maxWriters   = 64
+)
+
+// Of what people write notes and ticks leave room for answers in the place of others,
+// and those for six first answers, for closing and for what other gateways take
+// meanwhile.
+const (
+	maxNoted         = 350
+	maxNotedBytes    = 256 << 10
+	maxReplaced      = 400
+	maxReplacedBytes = 304 << 10
 )
 
 // MaxKept is how many request ids a record keeps.
