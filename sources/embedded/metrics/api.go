@@ -154,7 +154,11 @@ func (s *Store) serve(f func(context.Context, *http.Request) (answer, *apiError)
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 
-		leave, enterErr := s.gate.Enter(ctx)
+		places := s.gate
+		if quick(r) {
+			places = s.quick
+		}
+		leave, enterErr := places.Enter(ctx)
 		if enterErr != nil {
 			s.fail(w, s.refusal(r, enterErr))
 			return

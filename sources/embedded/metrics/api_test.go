@@ -213,23 +213,29 @@ func TestDeepQueries(t *testing.T) {
 
 func TestOnlySoManyAtOnce(t *testing.T) {
 	l := defaultLimits
-	l.running, l.waiting = 1, 1
+	l.running, l.quick, l.waiting = 1, 1, 1
 	s := filled(t, l)
-	leave, err := s.gate.Enter(t.Context())
+	t.Run("quick", func(t *testing.T) { onlySoManyAtOnce(t, s, s.quick, "1", "max_over_time(vector(1)[1m:])") })
+	t.Run("others", func(t *testing.T) { onlySoManyAtOnce(t, s, s.gate, "max_over_time(vector(1)[1m:])", "1") })
+}
+
+// onlySoManyAtOnce asks query, which goes through g, and other, which does not.
+func onlySoManyAtOnce(t *testing.T, s *Store, g *gate.Gate, query, other string) {
+	leave, err := g.Enter(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	if a := get(t, s, "query", "query", "1", "timeout", "1ms"); a.code != http.StatusServiceUnavailable || a.ErrorType != "timeout" || !strings.Contains(a.Error, "query queue") {
+	if a := get(t, s, "query", "query", query, "timeout", "1ms"); a.code != http.StatusServiceUnavailable || a.ErrorType != "timeout" || !strings.Contains(a.Error, "query queue") {
 		t.Errorf("who waited in vain: %d %s", a.code, a.body)
 	}
 
 	waiting := make(chan reply, 1)
-	go func() { waiting <- get(t, s, "query", "query", "1") }()
+	go func() { waiting <- get(t, s, "query", "query", query) }()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	full := func() bool {
-		_, err := s.gate.Enter(gone)
+		_, err := g.Enter(gone)
 		return errors.Is(err, gate.ErrBusy)
 	}
 	for !full() {
@@ -239,15 +245,18 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	a := get(t, s, "query", "query", "1")
+	a := get(t, s, "query", "query", query)
 	if a.code != http.StatusServiceUnavailable || a.ErrorType != "unavailable" || a.header.Get("Retry-After") == "" {
 		t.Errorf("one too many: %d %s", a.code, a.body)
+	}
+	if a := get(t, s, "query", "query", other); a.code != http.StatusOK {
+		t.Errorf("who has other places: %d %s", a.code, a.body)
 	}
 	leave()
 	if a := <-waiting; a.code != http.StatusOK {
 		t.Errorf("who waited: %d %s", a.code, a.body)
 	}
-	if leave, err = s.gate.Enter(t.Context()); err != nil {
+	if leave, err = g.Enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if full() {

@@ -162,7 +162,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 
 func clientThatDoesNotRead(t *testing.T, query string, cut bool) {
 	l := defaultLimits
-	l.running, l.waiting, l.write = 1, 0, 50*time.Millisecond
+	l.running, l.quick, l.waiting, l.write = 1, 1, 0, 50*time.Millisecond
 	s := filled(t, l)
 	p := newPipes()
 	ended := make(chan bool, 1)
@@ -189,8 +189,10 @@ func clientThatDoesNotRead(t *testing.T, query string, cut bool) {
 	if <-ended != cut {
 		t.Errorf("that it was cut off: %t", !cut)
 	}
-	if a := get(t, s, "query", "query", "1"); a.code != http.StatusOK {
-		t.Errorf("the place is not free: %d %s", a.code, a.body)
+	for _, query := range []string{"1", "max_over_time(vector(1)[1m:])"} {
+		if a := get(t, s, "query", "query", query); a.code != http.StatusOK {
+			t.Errorf("the place is not free: %d %s", a.code, a.body)
+		}
 	}
 	if err := server.Close(); err != nil {
 		t.Error(err)
@@ -205,7 +207,7 @@ func TestClientThatReadsSlowly(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		l := defaultLimits
-		l.running, l.waiting = 1, 0
+		l.running, l.quick, l.waiting = 1, 1, 0
 		s, _ := openedWith(t, dir, l)
 		p := newPipes()
 		server := &http.Server{Handler: s.Handler(), ErrorLog: log.New(io.Discard, "", 0)}

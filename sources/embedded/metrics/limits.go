@@ -6,7 +6,8 @@ import "time"
 // to do.
 type limits struct {
 	running int           // queries at once; fewer work at the same time
-	waiting int           // that wait for one of those to end
+	quick   int           // more of those that ask little
+	waiting int           // of each that wait for one of those to end
 	samples int           // in memory, of one query
 	timeout time.Duration // of one query, the wait included; timeout= can only shorten it
 	body    int64         // bytes of a form
@@ -22,7 +23,8 @@ type limits struct {
 }
 
 var defaultLimits = limits{
-	running: 8,
+	running: 4,
+	quick:   8,
 	waiting: 32,
 	samples: 2_000_000,
 	timeout: 10 * time.Second,

@@ -77,7 +77,8 @@ type Store struct {
 	engine *promql.Engine
 	parser parser.Parser
 	limits limits
-	gate   *gate.Gate
+	gate   *gate.Gate // for whom quick has no place
+	quick  *gate.Gate
 	pace   *pacer
 	mux    http.Handler
 
@@ -117,6 +118,7 @@ func open(o Options, l limits) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{o: o, log: newJournal(o.Log), limits: l}
 	s.gate = gate.New(s.limits.running, s.limits.waiting)
+	s.quick = gate.New(s.limits.quick, s.limits.waiting)
 	s.pace = newPacer(workers())
 	s.parser = parser.NewParser(parser.Options{})
 	s.engine = promql.NewEngine(promql.EngineOpts{
