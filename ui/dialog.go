@@ -330,7 +330,7 @@ func (d *dialog) turn(a *assessment, by int) {
 func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	last, void := d.heard(m.now)
 	if void {
-		m.say(warn, otherKeys+"nothing was sent")
+		m.say(warn, otherKeys("y")+"nothing was sent")
 	}
 	if m.now.Sub(d.opened) < deafFor {
 		return nil
@@ -473,6 +473,9 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 func (m *model) quiet(msg quietMsg) tea.Cmd {
 	if l := m.leaving; l != nil && l.answers(msg) {
 		return l.end(m)
+	}
+	if f := m.form; f != nil && f.answers(msg) {
+		return f.end(m)
 	}
 	d := m.dialog
 	if d == nil || !d.answers(msg) {

@@ -76,9 +76,9 @@ func TestKeysOverAScreen(t *testing.T) {
 	const form, typing, leaving = "form of an incident", "filter, query and range while they are typed", "leaving, where this console started the gateway"
 	closed := func(m *model) bool { return m.form == nil }
 	try("incident-open", form, "esc", []string{"n"}, closed)
-	try("incident-open", form, "enter", []string{"n"}, func(m *model) bool { return m.form.sending })
+	try("incident-open", form, "enter", []string{"n"}, func(m *model) bool { return m.form.pending })
 	try("incident-answer", form, "down", nil, func(m *model) bool { return m.form.at == 1 })
-	try("incident-closed", form, "y", []string{"R"}, func(m *model) bool { return m.form.sending })
+	try("incident-closed", form, "y", []string{"R"}, func(m *model) bool { return m.form.pending })
 	try("calm", typing, "enter", []string{"/", "v"}, func(m *model) bool { return !m.typing && m.lists[overview].filter == "v" })
 	try("calm", typing, "esc", []string{"/", "v"}, func(m *model) bool { return !m.typing && m.lists[overview].filter == "" })
 	try("leaving", leaving, "esc", nil, func(m *model) bool { return m.leaving == nil })

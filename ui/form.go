@@ -10,8 +10,10 @@ import (
 
 // form asks for a line of text, or for a yes, that goes into an incident's
 // record. It never changes traffic, so enter may send what was typed; a yes is
-// y alone.
+// y alone. Either is taken only where no other key comes with it: pasted text
+// with lines in it sends nothing.
 type form struct {
+	lone
 	title string
 	// about is the incident that it writes into, which stays the one that is
 	// shown as long as the form is open; empty: none.
@@ -40,7 +42,8 @@ type form struct {
 
 func (m *model) openForm(f *form) {
 	m.frozen, m.typing = nil, false // nobody writes about a frozen screen
-	f.field, f.opened = newField(), m.now
+	m.dialogs++
+	f.lone, f.field, f.opened = lone{id: m.dialogs}, newField(), m.now
 	m.form = f
 }
 
@@ -64,6 +67,10 @@ func (f *form) off(m *model) string {
 
 func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	s := k.String()
+	last, void := f.heard(m.now)
+	if void {
+		defer func() { f.refusal = otherKeys(f.answer()) + f.again() }()
+	}
 	// What is typed ahead is text of the field: of a form's beginning only what
 	// sends, answers or closes is not heard.
 	if m.now.Sub(f.opened) < deafFor && (f.label == "" || k.Text == "") {
@@ -91,21 +98,18 @@ func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case f.label == "" && s == "n":
 		m.form = nil
 	case f.label == "" && s == "y", f.label != "" && s == "enter":
-		typed := strings.TrimSpace(f.field.Value())
-		why := f.off(m)
-		if why == "" && f.label != "" && typed == "" {
-			why = "nothing is typed"
-		}
-		if why != "" {
-			f.refusal = why
+		if f.refusal = f.notReady(m); f.refusal != "" {
 			return nil
 		}
-		f.sending, f.refusal = true, ""
-		return f.send(m, f, typed)
+		if m.now.Sub(last) < quietFor {
+			f.refusal = otherKeys(f.answer()) + f.again()
+			return nil
+		}
+		return f.ask(m)
 	case f.label != "":
 		was := f.field.Value()
 		cmd := m.typeInto(&f.field, k, fieldMost)
-		if f.field.Value() != was {
+		if f.field.Value() != was && m.now.Sub(last) >= quietFor {
 			f.refusal = ""
 		}
 		return cmd
@@ -113,8 +117,43 @@ func (f *form) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
+// answer is the key that sends.
+func (f *form) answer() string {
+	if f.label == "" {
+		return "y"
+	}
+	return "enter"
+}
+
+func (f *form) again() string { return "nothing was sent, " + f.answer() + " again sends" }
+
+// notReady says why nothing can be sent now, empty if it can.
+func (f *form) notReady(m *model) string {
+	why := f.off(m)
+	if why == "" && f.label != "" && strings.TrimSpace(f.field.Value()) == "" {
+		return "nothing is typed"
+	}
+	return why
+}
+
+// end sends, if no key followed the one that does, and all still holds.
+func (f *form) end(m *model) tea.Cmd {
+	if m.tiny() {
+		return nil // what cannot be read is not sent
+	}
+	if f.refusal = f.notReady(m); f.refusal != "" {
+		return nil
+	}
+	f.sending = true
+	return f.send(m, f, strings.TrimSpace(f.field.Value()))
+}
+
 // paste goes into the field; without one it is refused.
 func (f *form) paste(m *model, p tea.PasteMsg) bool {
+	_, void := f.heard(m.now)
+	if void {
+		f.refusal = "pasted text came with the " + f.answer() + ": " + f.again()
+	}
 	if f.label == "" || f.sending {
 		return false
 	}

@@ -39,7 +39,7 @@ func (m *model) leaveNow() tea.Cmd {
 func (l *leaving) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	last, void := l.heard(m.now)
 	if void {
-		m.say(warn, otherKeys+"the gateway serves on")
+		m.say(warn, otherKeys("y")+"the gateway serves on")
 	}
 	s := k.String()
 	if m.now.Sub(l.opened) < deafFor || s == "q" && m.now.Sub(last) < deafFor { // it is held

@@ -6,8 +6,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// lone is a y that is taken only where no other key comes right before or behind
-// it, as pasted text without brackets has them.
+// lone is a y, or an enter that sends, which is taken only where no other key comes
+// right before or behind it, as pasted text without brackets has them.
 type lone struct {
 	id      int       // of the question
 	lastKey time.Time // the newest key or paste
@@ -39,7 +39,10 @@ func (y *lone) answers(msg quietMsg) bool {
 	return true
 }
 
-const (
-	otherKeys = "other keys came with the y, as pasted text has it: "
-	pastedY   = "pasted text came with the y: "
-)
+// pastedY is said where pasted text follows a y.
+const pastedY = "pasted text came with the y: "
+
+// otherKeys is said of a key that was not alone.
+func otherKeys(key string) string {
+	return "other keys came with the " + key + ", as pasted text has it: "
+}
