@@ -38,6 +38,8 @@ func workers() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 type pacer struct {
 	mu            sync.Mutex // guards everything that follows
 	free          int
+	debt          time.Duration   // work of short queries, one after the other, for which nobody rested
+	gave          time.Time       // when the last place was given back
 	fresh, rested []chan struct{} // each is closed when it gets a place
 }
 
@@ -87,6 +89,7 @@ func (p *pacer) give() {
 
 // next gives a place to who waits. The mutex must be held.
 func (p *pacer) next() {
+	p.gave = time.Now()
 	for _, queue := range []*[]chan struct{}{&p.fresh, &p.rested} {
 		if len(*queue) > 0 {
 			close((*queue)[0])
@@ -102,6 +105,7 @@ type turn struct {
 	p       *pacer
 	ctx     context.Context
 	err     error         // that of ctx, once there is no place any more
+	began   time.Time     // when the place that is held was got
 	worked  time.Duration // since the last rest, before since
 	since   time.Time     // of the place that is held, or of the last look at the clock
 	samples int           // since then
@@ -113,20 +117,31 @@ func (p *pacer) begin(ctx context.Context) (*turn, error) {
 	if err := p.take(ctx, true); err != nil {
 		return nil, err
 	}
-	return &turn{p: p, ctx: ctx, since: time.Now()}, nil
+	now := time.Now()
+	return &turn{p: p, ctx: ctx, began: now, since: now}, nil
 }
 
-// end gives the place back, after a rest if there was more work than a stretch:
-// nobody waits for that but the next one.
+// end gives the place back, after a rest if there was more work than a stretch,
+// that of short queries right before included: nobody waits for that but the next
+// one.
 func (t *turn) end() {
 	if t.err != nil {
 		return
 	}
-	if t.look(); t.worked < stretch {
-		t.p.give()
+	t.look()
+	p := t.p
+	p.mu.Lock()
+	p.debt = max(0, p.debt-t.began.Sub(p.gave)) + t.worked
+	rest := min(p.debt, maxRest)
+	if p.debt >= stretch {
+		p.debt = 0
+	}
+	p.mu.Unlock()
+	if rest < stretch {
+		p.give()
 		return
 	}
-	time.AfterFunc(min(t.worked, maxRest), t.p.give)
+	time.AfterFunc(rest, p.give)
 }
 
 func (t *turn) look() {
@@ -170,7 +185,8 @@ func (t *turn) rest() bool {
 	if t.err = t.p.take(t.ctx, false); t.err != nil {
 		return false
 	}
-	t.since = time.Now()
+	t.began = time.Now()
+	t.since = t.began
 	return true
 }
 

@@ -74,6 +74,28 @@ func TestTheNextWaitsForTheRestOfTheLast(t *testing.T) {
 	})
 }
 
+// Many short ones rest as one long one does, if there is no pause between them.
+func TestShortQueriesRestTogether(t *testing.T) {
+	for pause, want := range map[time.Duration]time.Duration{0: 200 * time.Millisecond, 3 * time.Millisecond: 400 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPacer(1)
+			began := time.Now()
+			for range 100 {
+				work, err := p.begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Millisecond)
+				work.end()
+				time.Sleep(pause)
+			}
+			if took := time.Since(began); took > want || took < want*9/10 {
+				t.Errorf("with pauses of %v it took %v, want %v", pause, took, want)
+			}
+		})
+	}
+}
+
 // A short query goes before long ones, and who is gone leaves no place taken.
 func TestShortQueriesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
