@@ -59,15 +59,17 @@ func (b *builder) healed(ts int64) {
 }
 
 // missed notes that a segment had once more lines than are found in it now: those
-// of its old summary.
+// of its old summary. Where its end is still there, they may be of any time.
 func (b *builder) missed(old summary) {
-	if n := old.rows - len(b.x.ts) - b.x.damaged(); n > 0 {
-		from := old.min
-		if len(b.x.ts) > 0 {
-			from = b.x.max
-		}
-		b.x.addHole(from, old.max, n)
+	n := old.rows - len(b.x.ts) - b.x.damaged()
+	if n <= 0 {
+		return
 	}
+	from := old.min
+	if len(b.x.ts) > 0 && b.x.max < old.max {
+		from = b.x.max
+	}
+	b.x.addHole(from, old.max, n)
 }
 
 // spoiled notes rows of segments whose lines turned out to be damaged.

@@ -198,3 +198,41 @@ func TestADamagedNewline(t *testing.T) {
 		})
 	}
 }
+
+// Lines that were cut out whole leave no trace in the file: its old index knows how
+// many there were.
+func TestLinesThatAreCutOutAreMissed(t *testing.T) {
+	for name, tt := range map[string]struct{ from, to, end int }{
+		"in the middle": {300, 400, 350}, "at the end": {400, 500, 480},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, Options{Dir: dir})
+			for n := range 500 {
+				store(t, s, at(int64(n)*int64(time.Minute), `"n":1`))
+			}
+			shut(t, s)
+			file := filepath.Join(dir, "00000001.log")
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := bytes.SplitAfter(b, []byte("\n"))
+			all = append(all[:1+tt.from:1+tt.from], all[1+tt.to:]...) // the stream is the first
+			if err := os.WriteFile(file, bytes.Join(all, nil), 0o640); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				s = open(t, Options{Dir: dir})
+				if got, n := len(lines(t, s)), s.Damaged(); got != 400 || n != 100 {
+					t.Errorf("%d lines are there, %d are said to be missing", got, n)
+				}
+				end := int64(tt.end) * int64(time.Minute)
+				if n := s.damaged(end-int64(time.Hour), end); n != 100 {
+					t.Errorf("%d are said to be missing in their time", n)
+				}
+				shut(t, s)
+			}
+		})
+	}
+}

@@ -185,6 +185,11 @@ func (x *index) check() error {
 			return errSide
 		}
 	}
+	for _, h := range x.holes {
+		if h.Lines < 1 || h.From > h.To || len(x.holes) > maxHoles {
+			return errSide
+		}
+	}
 	at := int64(-1)
 	for i, o := range x.off {
 		if int64(o) <= at || int64(o) >= x.size || int(x.shape[i]) >= len(x.shapes)/n {
