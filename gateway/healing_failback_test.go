@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/gateway/operator"
 	"failback/gateway/operator/api"
 	"failback/gateway/traffic"
 )
@@ -466,5 +467,36 @@ func TestAFailedStepOfTheLastCandidate(t *testing.T) {
 		}
 		w.up["A"].plays(ok)
 		w.heals("A", 15*time.Minute)
+	})
+}
+
+// While a passthrough decides instead of the shares the machine raises none, and
+// goes on afterwards.
+func TestNoStepDuringAPassthrough(t *testing.T) {
+	inWard(t, illness{rate: 10, streams: true, failback: ", advance: plan", steps: "[{share: 25, observe: 5m}, {share: 100}]"}, func(w *ward) {
+		passthrough := func(c api.Command) {
+			t.Helper()
+			if _, err := w.gw.Control().Passthrough(context.Background(), operator.Actor{Name: "ann", Role: api.RoleOperator}, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.passes(time.Minute)
+		w.leaves("A", "ann")
+		w.stepsUp("A", 10*time.Minute)
+		revision := w.upstream("A").Revision
+		if err := w.command("A", "ann", api.Command{Action: api.ActionPlan, Revision: &revision}); err != nil {
+			t.Fatal(err)
+		}
+		w.passes(4*time.Minute + 50*time.Second) // of the five that the step is observed
+		if e := w.upstream("A").Evidence; e == nil || w.upstream("A").Share != 25 {
+			t.Fatalf("%+v\n%s", e, w.tell())
+		}
+		passthrough(api.Command{Action: "on", Order: []string{"B"}, For: "10m"})
+		w.passes(5 * time.Minute)
+		if u := w.upstream("A"); u.Share != 25 {
+			t.Errorf("at %d%%\n%s", u.Share, w.tell())
+		}
+		passthrough(api.Command{Action: "off"})
+		w.until("the plan goes on", 15*time.Minute, func(s api.State) bool { return of(s, "A").Share > 25 })
 	})
 }

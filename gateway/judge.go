@@ -158,6 +158,9 @@ func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w hea
 	case health.Degrade:
 		_, err = g.traffic.Degrade(traffic.Degradation{Upstream: u.Name, By: decision.Auto, Reason: w.Reason, Detail: w.Detail})
 	case health.Recover, health.Climb:
+		if in.blockedBy(u.Name) != "" || g.router.Passthrough() != nil {
+			return // what a person would be refused, or while shares decide nothing
+		}
 		c := traffic.Command{
 			Upstream: u.Name, Share: w.To, Revision: &s.Revision, By: decision.Auto, Why: w.Detail,
 			Collapse: len(in.setup.primaryOf(u.Name)) == 0,

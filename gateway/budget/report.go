@@ -44,7 +44,7 @@ type Report struct {
 	// BurnsFast and BurnsSlow say that it burns so now: over the long time and the
 	// short one.
 	BurnsFast, BurnsSlow bool
-	By         []Spend // the most first; their sum is Bad
+	By                   []Spend // the most first; their sum is Bad
 }
 
 // Report tells of all objectives, in the order of Configure.
