@@ -24,9 +24,12 @@ func Measured(s *api.State) bool {
 }
 
 // Health writes the health of an upstream in one word, in capitals: none if
-// the gateway does not measure it.
+// the gateway does not measure it, ?? if it says nothing of the upstream.
 func Health(u *api.Upstream) string {
-	if u.Health == "" {
+	switch {
+	case u.Health == "" && !u.Stated():
+		return "??"
+	case u.Health == "":
 		return "none"
 	}
 	return Visible(strings.ToUpper(u.Health))
