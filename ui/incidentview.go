@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,11 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 	if start := m.proposedWords(); start != "" {
 		rows = append(rows, entry("runbooks", start, w, normal)...)
 	}
-	rows = append(rows, nil, styled(accent, " SUCCESS"))
+	success := styled(accent, " SUCCESS")
+	if rq.Counted != "" {
+		success = success.add(dim, "  requests are counted "+out(rq.Counted)).fit(w, m.gl.cut)
+	}
+	rows = append(rows, nil, success)
 	rows = append(rows, layers(v.Layers, w)...)
 	rows = append(rows, nil, styled(accent, " CLOSING ASKS").add(dim, "  "+strconv.Itoa(len(v.Closing)-len(v.Unanswered))+" of "+strconv.Itoa(len(v.Closing))+" answered"))
 	for i := range v.Closing {
@@ -118,10 +123,10 @@ func milestones(v *api.Milestones, clock time.Time) string {
 // layers is success as each layer sees it.
 func layers(ls []api.Layer, w int) []row {
 	g := [][]span{heads("LAYER", "ANOTHER CANDIDATE", "PRIMARY")}
-	cell := func(t api.Tally) span {
+	cell := func(t api.Tally, nothing string) span {
 		n := t.Good + t.Bad
 		if n == 0 {
-			return span{"nothing reported", dim}
+			return span{text.Visible(cmp.Or(nothing, "none")), dim}
 		}
 		st := normal
 		if t.Bad > 0 {
@@ -130,7 +135,7 @@ func layers(ls []api.Layer, w int) []row {
 		return span{text.Percent(float64(t.Good)/float64(n)) + " of " + text.Count(n), st}
 	}
 	for _, l := range ls {
-		g = append(g, []span{{text.Visible(l.Name), normal}, cell(l.Degraded), cell(l.Primary)})
+		g = append(g, []span{{text.Visible(l.Name), normal}, cell(l.Degraded, l.Nothing), cell(l.Primary, l.Nothing)})
 	}
 	if len(g) == 1 {
 		return []row{styled(dim, "   nothing is known yet")}
