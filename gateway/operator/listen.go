@@ -170,3 +170,12 @@ func (c *limitConn) Close() error {
 	c.once.Do(c.release)
 	return err
 }
+
+// CloseWrite lets a client read an answer to the end that is given before its
+// request was read, as one whose headers are too large.
+func (c *limitConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestSocketModeAndRemoval(t *testing.T) {
@@ -217,4 +219,26 @@ func TestLimitListener(t *testing.T) {
 		t.Error("accepted after Close")
 	}
 	second.Close()
+}
+
+// A question that is too long for a URL is told so, over TCP too, to a client that
+// goes on writing it.
+func TestTooLongAQuestionIsAnswered(t *testing.T) {
+	ts := start(t, nil)
+	for network, address := range map[string]string{"tcp": ts.Addr(), "unix": ts.socketPath()} {
+		c, err := net.Dial(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(c, "GET /operator/v1/state?x="+strings.Repeat("x", 40<<10)+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Errorf("%s: %v", network, err)
+		}
+		<-time.After(time.Second) // net/http closes half a second after its answer
+		answer, err := io.ReadAll(c)
+		if err != nil && network == "tcp" || !strings.HasPrefix(string(answer), "HTTP/1.1 431 ") { // a socket ends so after it
+			t.Errorf("%s: %q, %v", network, answer, err)
+		}
+	}
 }
