@@ -52,7 +52,7 @@ func TestEvidenceAsks(t *testing.T) {
 		}, ">", true, false, []string{"WARN  nothing is probed"}, nil},
 		{"down", failingState, "<", false, false, nil, []string{"success:", "WARN"}},
 		{"degrade", failingState, "D", false, false, []string{"after   share 0%, degraded", "that moves about 100.4 req/s"}, []string{"WARN", "success:"}},
-		{"a plan leaves the way out of degraded", func() api.State { return degradedState(true) }, "p", false, false, []string{"after   5% is yours, then 25%, 75%, 100% by itself", "5% is yours (the way out of degraded), the rest by itself", "after 5% in PROD?", "y  approve the steps after 5%"}, []string{"all steps", "share 0%, then 5%"}},
+		{"a plan leaves the way out of degraded", func() api.State { return degradedState(true) }, "p", false, false, []string{"after   5% is yours, then 25%, 75%, 100% by itself", "5% is yours (the way out of degraded), the rest by itself", "in PROD after 5%?", "y  approve the steps after 5%"}, []string{"all steps", "share 0%, then 5%"}},
 		{"plan waits for evidence by itself", recoveringState, "p", false, false, []string{"WARN  requests: 31", "y  approve all steps"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
