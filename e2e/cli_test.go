@@ -135,7 +135,7 @@ func TestTextCommands(t *testing.T) {
 		{[]string{"step", "a", "0"}, "0%"},
 		{[]string{"breaker", "b:text", "open", "--for", "1m"}, "open"},
 		{[]string{"breaker", "b:text", "auto"}, "itself"},
-		{[]string{"passthrough", "on", "--order", "b,a", "--for", "1m"}, "on until"},
+		{[]string{"passthrough", "on", "--order", "b,a", "--for", "1m"}, "on at this gateway only until"},
 		{[]string{"passthrough", "off"}, "off"},
 		{[]string{"reload"}, "reloaded"},
 	} {

@@ -369,7 +369,7 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 	}
 	if len(rows) == 0 {
 		s := "nothing changed since this gateway started"
-		rows = append(rows, m.empty(&d.events, now, s+d.sinceStart(now)+earlierChanges))
+		rows = append(rows, m.empty(&d.events, now, s+earlierChanges+d.sinceStart(now)))
 	}
 	return rows
 }
@@ -377,14 +377,14 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 // earlierChanges is where those are that a gateway's start forgets.
 const earlierChanges = "; earlier ones: l, changes"
 
-// sinceStart is how long the gateway runs, behind a sentence; empty if that is
-// not known.
+// sinceStart is how long the gateway runs, behind a sentence and at its end, since
+// it grows; empty if that is not known.
 func (d *data) sinceStart(now time.Time) string {
 	s := d.state.Value()
 	if s == nil || s.StartedAt.IsZero() {
 		return ""
 	}
-	return " " + text.Age(max(d.clock(now).Sub(s.StartedAt), 0)) + " ago"
+	return "; it runs for " + text.Age(max(d.clock(now).Sub(s.StartedAt), 0))
 }
 
 // empty says why a list is empty.

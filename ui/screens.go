@@ -140,7 +140,7 @@ func (m *model) listWindow(w, room int) []row {
 		line = func(i int) row { return m.changeRow(&rs[i], d.clock(now), w-2) }
 		title = m.changesHead(d, w)
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.events, asked))
-		none = m.empty(&d.events, now, "nothing changed since this gateway started"+d.sinceStart(now)+earlierChanges)
+		none = m.empty(&d.events, now, "nothing changed since this gateway started"+earlierChanges+d.sinceStart(now))
 	default:
 		ds := m.decisionRows()
 		shown, all = ds.len(), d.seen.len()
