@@ -34,7 +34,7 @@ func theIncident() *api.Incident {
 			{Name: "semantic", Degraded: api.Tally{Good: 39, Bad: 2}, Primary: api.Tally{Good: 40}},
 			{Name: "task", Nothing: "nothing reported"},
 		},
-		Requests: api.IncidentRequests{Counted: "since the first failure at 2026-11-30 03:48:31Z", Primary: 51204, Degraded: 226113, Failed: 416, Kept: []string{"req_1", "req_2"}},
+		Requests: api.IncidentRequests{Counted: "since the first failure at 2026-11-30 03:47:50Z", Primary: 51204, Degraded: 226113, Failed: 416, Kept: []string{"req_1", "req_2"}},
 		At:       time.Now(),
 	}
 	v.Timeline = []api.IncidentEntry{
