@@ -147,8 +147,8 @@ var families = []string{
 func (p *promServer) agrees(t *testing.T, g *running) {
 	t.Helper()
 	for _, family := range families {
-		want := g.counted(t, family)
 		until(t, "prometheus has what the gateway counted of "+family, func() bool {
+			want := g.counted(t, family) // a request is counted behind its answer
 			got := p.series(t, family)
 			if len(got) != len(want) {
 				return false
