@@ -239,16 +239,7 @@ func oldSummary(name string) (summary, error) {
 // readSummary reads the beginning of the side file name and compares it with
 // the segment in f, which has size bytes.
 func readSummary(name string, f io.ReaderAt, size int64) (summary, error) {
-	side, err := os.Open(name)
-	if err != nil {
-		return summary{}, err
-	}
-	defer side.Close()
-	b := make([]byte, summarySize)
-	if _, err := io.ReadFull(side, b); err != nil {
-		return summary{}, errSide
-	}
-	s, err := decodeSummary(b)
+	s, err := oldSummary(name)
 	if err != nil {
 		return s, err
 	}
@@ -258,7 +249,7 @@ func readSummary(name string, f io.ReaderAt, size int64) (summary, error) {
 	if sum, err := tailSum(f, size); err != nil || sum != s.tail {
 		return s, errSide
 	}
-	info, err := side.Stat()
+	info, err := os.Stat(name)
 	if err != nil || info.Size() != summarySize+s.bodySize {
 		return s, errSide
 	}
