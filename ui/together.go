@@ -17,7 +17,7 @@ type drawMsg struct{}
 // comes by itself.
 type pace struct {
 	drawn   tea.View
-	since   bool // something came since drawn
+	stale   bool // there is something newer than drawn
 	waiting bool // a drawMsg is on its way
 }
 
@@ -29,20 +29,20 @@ func (p *pace) take(msg tea.Msg) (send bool) {
 		send = !p.waiting
 		p.waiting = true
 	case drawMsg:
-		p.waiting, p.since = false, true
+		p.waiting, p.stale = false, true
 	default:
-		p.since = true
+		p.stale = true
 	}
 	return send
 }
 
 // due reports whether the next view is a new one.
-func (p *pace) due() bool { return p.since || p.drawn.Content == "" }
+func (p *pace) due() bool { return p.stale || p.drawn.Content == "" }
 
 // view is the last view, or that of draw if there is something to draw.
 func (p *pace) view(draw func() tea.View) tea.View {
 	if p.due() {
-		p.drawn, p.since = draw(), false
+		p.drawn, p.stale = draw(), false
 	}
 	return p.drawn
 }
