@@ -82,12 +82,13 @@ var arrows = map[string][]string{
 	// For tests alone; see helpers.
 	"e2e":                       {},
 	"gateway/internal/memnet":   {},
+	"internal/bubble":           {},
 	"gateway/internal/otlptest": {},
 	"sources/gatewaytest":       {"gateway/operator/api"},
 }
 
 // helpers are packages that only tests import.
-var helpers = []string{"e2e", "gateway/internal/memnet", "gateway/internal/otlptest", "sources/gatewaytest"}
+var helpers = []string{"e2e", "gateway/internal/memnet", "gateway/internal/otlptest", "internal/bubble", "sources/gatewaytest"}
 
 // reach says how far a denial looks.
 type reach uint8

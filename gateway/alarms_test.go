@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 func TestAnAlarmThatGoesOnIsSaidNowAndThen(t *testing.T) {
@@ -16,7 +18,7 @@ func TestAnAlarmThatGoesOnIsSaidNowAndThen(t *testing.T) {
 			if text, ok := a.due("strange"); ok {
 				said = append(said, text)
 			}
-			time.Sleep(25 * time.Millisecond)
+			bubble.Sleep(25 * time.Millisecond)
 		}
 		if want := "[strange strange (and 399 times more since the last such line) strange (and 399 times more since the last such line)]"; fmt.Sprint(said) != want {
 			t.Errorf("said %q", said)
@@ -47,7 +49,7 @@ func TestAlarmsOfManyTextsAreFew(t *testing.T) {
 		huge := strings.Repeat("ü\n\t", 1<<16)
 		for i := range 10_000 { // over 100 s
 			raise(fmt.Sprint(i) + huge)
-			time.Sleep(10 * time.Millisecond)
+			bubble.Sleep(10 * time.Millisecond)
 		}
 		if most := alarmTexts + 100 + 1; said > most || said < 100 {
 			t.Errorf("%d of 10 000 are said, not at most %d", said, most)
@@ -55,7 +57,7 @@ func TestAlarmsOfManyTextsAreFew(t *testing.T) {
 		if most := said * (alarmRoom + 100); bytes > most {
 			t.Errorf("they are %d bytes, more than %d", bytes, most)
 		}
-		time.Sleep(4 * alarmPace)
+		bubble.Sleep(4 * alarmPace)
 		text, ok := raise("after it")
 		if !ok || !strings.HasPrefix(text, "after it (") || !strings.Contains(text, "other alarms were left out before)") {
 			t.Errorf("%q, %v", text, ok)

@@ -22,6 +22,7 @@ import (
 	"failback/gateway/jobs"
 	"failback/gateway/operator/api"
 	"failback/gateway/store"
+	"failback/internal/bubble"
 )
 
 // spentUpstream answers until it is broken, then with 500.
@@ -404,7 +405,7 @@ func TestBudgetOverTime(t *testing.T) {
 			{0, []bool{true, true, true}}, {59 * time.Minute, []bool{true, true, true}}, {10 * time.Minute, []bool{false, true, true}},
 			{5 * time.Hour, []bool{false, false, true}}, {17 * time.Hour, []bool{false, false, true}}, {2 * time.Hour, []bool{false, false, false}},
 		} {
-			time.Sleep(want.after)
+			bubble.Sleep(want.after)
 			if got := states(); !slices.Equal(got, want.is) {
 				t.Errorf("after %s more: %v, want %v", want.after, got, want.is)
 			}

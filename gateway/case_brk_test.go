@@ -16,6 +16,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 // capability is the bucket of a way's requests.
@@ -40,7 +41,7 @@ func (w *scene) opens(path, body, bucket string) {
 	if b := w.bucket(bucket); b.State != "open" {
 		w.Fatalf("after 5 failures %+v", b)
 	}
-	time.Sleep(time.Until(w.bucket(bucket).NextProbeAt))
+	bubble.Sleep(time.Until(w.bucket(bucket).NextProbeAt))
 	synctest.Wait()
 }
 
@@ -102,7 +103,7 @@ func TestBRK02(t *testing.T) {
 					if g := w.call(way.path, way.body); g.status != 200 {
 						w.Errorf("%s", served(g))
 					}
-					time.Sleep(time.Second)
+					bubble.Sleep(time.Second)
 				}
 				if b := w.bucket(bucket); b.State != "closed" || w.up["A"].asked()-asked != 60 {
 					w.Errorf("%+v, A was asked %d times of 60", b, w.up["A"].asked()-asked)
@@ -138,7 +139,7 @@ func TestBRK03(t *testing.T) {
 								slow.Add(1)
 							}
 						}))
-						time.Sleep(time.Second)
+						bubble.Sleep(time.Second)
 					}
 					for _, wave := range waves {
 						wave.Wait()
@@ -157,7 +158,7 @@ func TestBRK03(t *testing.T) {
 		for range 5 {
 			w.chat()
 		}
-		time.Sleep(time.Until(w.bucket("A:text").NextProbeAt) + time.Second)
+		bubble.Sleep(time.Until(w.bucket("A:text").NextProbeAt) + time.Second)
 		var at atOnce
 		w.up["A"].plays(at.counts((*exchange).hang))
 		refused := 0
@@ -198,7 +199,7 @@ func TestBRK05(t *testing.T) {
 						if b := w.bucket(bucket); b.State != "half_open" || b.ProbesOut != 0 || w.up["A"].asked() != before+1 {
 							w.Fatalf("call %d: %d requests, %+v", i, w.up["A"].asked()-before, b)
 						}
-						time.Sleep(c.again)
+						bubble.Sleep(c.again)
 					}
 					w.up["A"].plays(ok)
 					if g := w.call(way.path, way.body); served(g) != "200 A completed" {
@@ -273,12 +274,12 @@ func TestBRK06(t *testing.T) {
 				if b := w.bucket(bucket); b.State != "open" || time.Until(b.NextProbeAt) < 14*time.Second {
 					w.Fatalf("%+v", b)
 				}
-				time.Sleep(time.Until(w.bucket(bucket).NextProbeAt))
+				bubble.Sleep(time.Until(w.bucket(bucket).NextProbeAt))
 				w.up["A"].plays(ok)
 				if g := w.call(way.path, way.body); served(g) != "200 A completed" {
 					w.Errorf("%s", served(g))
 				}
-				time.Sleep(3 * time.Second)
+				bubble.Sleep(3 * time.Second)
 				want := "closed>open:consecutive open>half_open:cooldown_over half_open>open:probe_failed open>half_open:cooldown_over half_open>ramping:probes_ok ramping>closed:ramp_over"
 				if got := strings.Join(w.transitions(bucket), " "); got != want {
 					w.Errorf("%s, want %s", got, want)
@@ -516,7 +517,7 @@ func TestBRK13(t *testing.T) {
 				}
 				// The promise of Retry-After is kept.
 				seconds, _ := strconv.Atoi(g.header.Get("Retry-After"))
-				time.Sleep(time.Duration(seconds) * time.Second)
+				bubble.Sleep(time.Duration(seconds) * time.Second)
 				for _, a := range w.up { // whichever is due first
 					a.plays(ok)
 				}
@@ -545,7 +546,7 @@ func TestBRK14(t *testing.T) {
 							rounds = append(rounds, n-before)
 							before = n
 						}
-						time.Sleep(time.Second / 3)
+						bubble.Sleep(time.Second / 3)
 					}
 					first := 3
 					if code == 504 {
@@ -590,7 +591,7 @@ func TestBRK15(t *testing.T) {
 							}
 							took = append(took, g.took)
 						})
-						time.Sleep(200 * time.Millisecond)
+						bubble.Sleep(200 * time.Millisecond)
 					}
 				}
 				send(30 * time.Second)

@@ -14,6 +14,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 // CLS-02: a caller's own hurry, or its leaving, says nothing of the upstream.
@@ -249,7 +250,7 @@ func TestCLS08(t *testing.T) {
 		for range 5 {
 			w.failed(p, w.ask(p), 502)
 		}
-		time.Sleep(4300 * time.Millisecond)
+		bubble.Sleep(4300 * time.Millisecond)
 		b, asked, logged := w.bucket(p.bucket()), w.asked(), len(w.decisions())
 		if b.State != "open" || b.NextProbeAt.IsZero() {
 			w.Fatalf("A is %s", b.State)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/internal/bubble"
 )
 
 // callings are the calls by which a case is put to both dialects, whole and as a stream.
@@ -215,7 +216,7 @@ func TestFOV04(t *testing.T) {
 							slow++
 						}
 					})
-					time.Sleep(100 * time.Millisecond)
+					bubble.Sleep(100 * time.Millisecond)
 				}
 				all.Wait()
 				probes := w.up["A"].asked() - 5 + w.up["B"].asked() - 5

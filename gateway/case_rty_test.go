@@ -14,6 +14,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 // counted is what /metrics says of a provider's attempts.
@@ -53,7 +54,7 @@ func TestRTY01(t *testing.T) {
 				for _, code := range []int{429, 503} {
 					if code == 503 {
 						if c.name == "shrinking" || c.name == "growing" {
-							time.Sleep(11 * time.Minute) // whatever the 429s left behind is over
+							bubble.Sleep(11 * time.Minute) // whatever the 429s left behind is over
 						} else {
 							break
 						}
@@ -336,7 +337,7 @@ func TestRTY08(t *testing.T) {
 					if b := w.bucket(p.bucket()); b.Failures != 0 || b.State != "closed" {
 						w.Errorf("%d failures, %s", b.Failures, b.State)
 					}
-					time.Sleep(time.Duration(after) * time.Second)
+					bubble.Sleep(time.Duration(after) * time.Second)
 					w.answered(p, w.ask(p), "A")
 				})
 			})
@@ -361,7 +362,7 @@ func TestRTY09(t *testing.T) {
 			after string
 			ms    string
 		}{{100 * time.Millisecond, "20", "19900"}, {500 * time.Millisecond, "20", "19500"}, {20*time.Second - time.Millisecond, "1", "1"}} {
-			time.Sleep(time.Until(limited.Add(then.at)))
+			bubble.Sleep(time.Until(limited.Add(then.at)))
 			g := w.ask(p)
 			h := g.header
 			if g.status != 429 && g.status != 503 || g.took != 0 || h.Get("Retry-After") != then.after || h.Get("Retry-After-Ms") != then.ms || len(h["X-Should-Retry"]) > 0 {
@@ -372,7 +373,7 @@ func TestRTY09(t *testing.T) {
 			}
 		}
 		w.up["B"].plays(ok)
-		time.Sleep(time.Until(limited.Add(20 * time.Second)))
+		bubble.Sleep(time.Until(limited.Add(20 * time.Second)))
 		w.answered(p, w.ask(p), "B")
 	})
 	// The same for breakers that failures opened.

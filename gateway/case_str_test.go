@@ -18,6 +18,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 // STR-01: an upstream that drops a stream midway. The client is told, once.
@@ -615,7 +616,7 @@ func TestSTR16(t *testing.T) {
 				if b := w.bucket(p.bucket()); b.Failures != 0 || b.State != "closed" {
 					w.Errorf("%d failures, %s", b.Failures, b.State)
 				}
-				time.Sleep(time.Minute)
+				bubble.Sleep(time.Minute)
 				if got := w.asked(); got != "A1 B0 C0" && got != "A1" {
 					w.Errorf("asked %s", w.asked())
 				}
@@ -634,7 +635,7 @@ func TestSTR16Probe(t *testing.T) {
 		if b := w.bucket(p.bucket()); b.State != "open" {
 			w.Fatalf("A is %s", b.State)
 		}
-		time.Sleep(16 * time.Second)
+		bubble.Sleep(16 * time.Second)
 		w.up["A"].plays((*exchange).hang)
 		before := w.up["A"].asked()
 		ctx, leave := context.WithTimeout(w.Context(), time.Second)
@@ -672,7 +673,7 @@ func TestSTR18(t *testing.T) {
 			w.Errorf("attempts %s, asked %s", classes(d), w.asked())
 		}
 		// Now the second attempt on A is good.
-		time.Sleep(11 * time.Second)
+		bubble.Sleep(11 * time.Second)
 		w.up["A"].plays(func(e *exchange) {
 			if e.n == 3 {
 				fail(e)

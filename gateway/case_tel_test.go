@@ -17,6 +17,7 @@ import (
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 // states are the series of a state gauge of provider: by their labels without
@@ -99,7 +100,7 @@ func TestTEL01(t *testing.T) {
 				seen[state] = true
 				is(state)
 				<-done
-				time.Sleep(time.Second)
+				bubble.Sleep(time.Second)
 				if state == "closed" {
 					break
 				}
@@ -438,7 +439,7 @@ func TestTEL05(t *testing.T) {
 					time.AfterFunc(c.stay, leave)
 				}
 				w.callIn(ctx, p.ep.ClientPath(), p.body())
-				time.Sleep(5 * time.Second) // until nobody reads any more
+				bubble.Sleep(5 * time.Second) // until nobody reads any more
 				for _, name := range []string{"A", "B", "C", "none"} {
 					if n, s := sample(w, name); n != 0 || s != 0 {
 						w.Errorf("%s has %v samples, together %v s", name, n, s)

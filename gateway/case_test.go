@@ -25,6 +25,7 @@ import (
 	"failback/gateway/decision"
 	"failback/gateway/internal/memnet"
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 // The tests named after cases (STR-01, ...) are failures of gateways and
@@ -497,7 +498,7 @@ func (g *got) errorFrames() (fs []string) {
 func (w *scene) decisions() (ds []api.Decision) {
 	w.Helper()
 	for synctest.Wait(); w.gw.Unlogged() > 0; synctest.Wait() {
-		time.Sleep(time.Millisecond)
+		bubble.Sleep(time.Millisecond)
 	}
 	for l := range strings.Lines(w.lines.String()) {
 		var d api.Decision

@@ -7,6 +7,7 @@ import (
 
 	"failback/gateway/operator/api"
 	"failback/gateway/traffic/evidence"
+	"failback/internal/bubble"
 )
 
 // A window counts seconds and knows no time of day, so that no clock that is
@@ -46,7 +47,7 @@ func TestDowntimeServesNobody(t *testing.T) {
 			t.Helper()
 			before := w.upstream("A")
 			w.stops()
-			time.Sleep(3 * time.Hour)
+			bubble.Sleep(3 * time.Hour)
 			w.starts()
 			w.next = w.now()
 			w.passes(3 * time.Second)

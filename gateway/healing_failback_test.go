@@ -14,6 +14,7 @@ import (
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
 	"failback/gateway/traffic"
+	"failback/internal/bubble"
 )
 
 // leaves has an operator degrade name and bring it back to its first step.
@@ -194,7 +195,7 @@ func (m *moodyStorage) Save(ctx context.Context, records map[string]traffic.Reco
 	m.mu.Lock()
 	fails, takes := m.fails, m.takes
 	m.mu.Unlock()
-	time.Sleep(takes)
+	bubble.Sleep(takes)
 	if fails {
 		return errors.New("no space left on device")
 	}
@@ -429,7 +430,7 @@ func TestAStuckRequestCostsNoShare(t *testing.T) {
 		if err := w.command("A", "ann", api.Command{State: api.Degraded, Reason: "drill"}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Second) // served, which is still to be written
+		bubble.Sleep(3 * time.Second) // served, which is still to be written
 		storage.becomes(false, 100*time.Millisecond)
 		if err := gw.Stop(context.Background()); err != nil {
 			t.Error(err)

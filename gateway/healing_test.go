@@ -24,6 +24,7 @@ import (
 	"failback/gateway/operator"
 	"failback/gateway/operator/api"
 	"failback/gateway/traffic"
+	"failback/internal/bubble"
 )
 
 // Health, evidence and shares over hours: requests come at a steady rate
@@ -303,7 +304,7 @@ func (w *ward) quiet() {
 		if !w.gw.Probing() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		bubble.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -317,10 +318,10 @@ func (w *ward) passes(d time.Duration) {
 	w.mu.Unlock()
 	for end := w.now() + d; ; {
 		if next >= end {
-			time.Sleep(end - w.now())
+			bubble.Sleep(end - w.now())
 			break
 		}
-		time.Sleep(next - w.now())
+		bubble.Sleep(next - w.now())
 		next += time.Duration(float64(time.Second) / w.rate)
 		w.mu.Lock()
 		i := w.sent

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -85,7 +86,7 @@ func follow(m *model, cmds ...tea.Cmd) (quit bool) {
 // typed presses keys slowly and runs what they lead to.
 func typed(m *model, ks ...string) (quit bool) {
 	for _, k := range ks {
-		time.Sleep(400 * time.Millisecond)
+		bubble.Sleep(400 * time.Millisecond)
 		_, cmd := m.Update(press(k))
 		quit = follow(m, cmd) || quit
 	}
@@ -136,7 +137,7 @@ func TestOnlyYConfirms(t *testing.T) {
 			if m.dialog == nil {
 				t.Fatalf("no dialog: %s", m.message.text)
 			}
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			_, cmd := m.Update(k)
 			follow(m, cmd)
 			if len(r.sent) > 0 {
@@ -222,7 +223,7 @@ func TestPasteNeverConfirms(t *testing.T) {
 	open := func(m *model) {
 		m.dialog = nil
 		typed(m, "<")
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 	}
 	inBubble(t, calm, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "W")
@@ -230,7 +231,7 @@ func TestPasteNeverConfirms(t *testing.T) {
 			open(m)
 			_, cmd := m.Update(tea.PasteMsg{Content: p})
 			follow(m, cmd)
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			if m.dialog.why.Value() != "" {
 				t.Errorf("a paste went into a field without the focus: %q", m.dialog.why.Value())
 			}
@@ -249,7 +250,7 @@ func TestPasteNeverConfirms(t *testing.T) {
 					}
 					_, cmd := m.Update(press(k))
 					cmds = append(cmds, cmd)
-					time.Sleep(gap)
+					bubble.Sleep(gap)
 				}
 				if p == "y" { // alone it is a key like any other
 					m.dialog = nil
@@ -273,7 +274,7 @@ func TestHeldKey(t *testing.T) {
 		for range 60 {
 			_, cmd := m.Update(press("<"))
 			cmds = append(cmds, cmd)
-			time.Sleep(30 * time.Millisecond)
+			bubble.Sleep(30 * time.Millisecond)
 		}
 		follow(m, cmds...)
 		if m.dialogs != 1 || m.dialog == nil || m.dialog.to != 75 || len(r.sent) > 0 {
@@ -281,7 +282,7 @@ func TestHeldKey(t *testing.T) {
 		}
 		m.dialog = nil
 		typed(m, "<")
-		time.Sleep(200 * time.Millisecond)
+		bubble.Sleep(200 * time.Millisecond)
 		for _, k := range []string{"y", "esc", "n", "right"} {
 			_, cmd := m.Update(press(k))
 			follow(m, cmd)
@@ -306,7 +307,7 @@ func TestFields(t *testing.T) {
 		if d.why.Value() != "yn<" || d.focus != nameField {
 			t.Fatalf("why is %q, focus %d", d.why.Value(), d.focus)
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		m.Update(tea.PasteMsg{Content: "anthropic-us-\neast-2\x1b[2J\u202e"})
 		if got := d.name.Value(); got != "anthropic-us- east-2[2J" {
 			t.Errorf("pasted %q", got)
@@ -350,12 +351,12 @@ func TestNoWarningNeedsNothing(t *testing.T) {
 		s := quietState()
 		u := &s.Upstreams[3]
 		u.Share, u.Revision = 25, 119
-		time.Sleep(3 * time.Second)
+		bubble.Sleep(3 * time.Second)
 		give(m, s, nil, nil)
 		if got := screenOf(m); !strings.Contains(got, "25%  4.9% ... 3s") || !strings.Contains(got, "given, waiting for LIVE 3s") {
 			t.Errorf("the row does not wait for LIVE:\n%s", got)
 		}
-		time.Sleep(20 * time.Second)
+		bubble.Sleep(20 * time.Second)
 		s.Upstreams[3].Live = val(0.23)
 		give(m, s, nil, nil)
 		m.expire()
@@ -472,7 +473,7 @@ func TestAnswersOfTheGateway(t *testing.T) {
 func TestDarkGateway(t *testing.T) {
 	dark := func(m *model, d time.Duration) {
 		for range int(d / time.Second) {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			refuseConnection(m)
 		}
 	}
@@ -516,7 +517,7 @@ func TestArmingRunsOut(t *testing.T) {
 	for _, key := range []string{">", "<"} {
 		inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
 			typed(m, "W", "j", "j", "j", key)
-			time.Sleep(armFor)
+			bubble.Sleep(armFor)
 			incident(m)
 			m.expire()
 			m.dialog.why.SetValue("because")
@@ -714,7 +715,7 @@ func TestRaiseOnAnOpenBreakerAsksForTheName(t *testing.T) {
 			}
 			give(m, s, nil, nil)
 			keys(m, "W", ">")
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			m.dialog.why.SetValue("it is well again")
 			a := m.dialog.assess(m)
 			if !a.needName || !strings.Contains(m.dialog.notReady(&a), "name") {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 // docs/console.md lists the keys of the key table, no more and no less.
@@ -60,7 +62,7 @@ func TestKeysOverAScreen(t *testing.T) {
 		t.Helper()
 		inSituation(t, situation, 100, 30, func(t *testing.T, m *model) {
 			keys(m, before...)
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			if m.form != nil {
 				m.form.field.SetValue("typed")
 			}

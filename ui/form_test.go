@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 // With --ascii the console draws with ASCII alone in every situation; what comes
@@ -44,7 +45,7 @@ func TestFreezeLaw(t *testing.T) {
 			keys(m, "f")
 			before := body(m)
 			for range 3 {
-				time.Sleep(time.Second)
+				bubble.Sleep(time.Second)
 				m.Update(tickMsg{})
 				calm(m)
 				give(m, fleetState(), []api.Event{{Seq: 900, Event: "traffic_step", Time: time.Now(), Provider: "somebody-else", From: "100", To: "0", By: "ben"}}, decisionsOf("primary_completed"))

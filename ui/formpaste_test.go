@@ -6,6 +6,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"failback/internal/bubble"
 )
 
 // Text pasted without brackets is keys in a burst: its ends of lines send nothing,
@@ -25,7 +27,7 @@ func TestFormRawPaste(t *testing.T) {
 	for _, pasted := range []string{"one\rtwo\r", "\rone", "\r\r", "one\r\r\r", "one\r"} {
 		inRecord(t, func(t *testing.T, m *model, r *recorder) {
 			typed(m, "n", "x")
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			cmds := burst(m, pasted)
 			follow(m, cmds...)
 			wantRecorded(t, r)
@@ -43,9 +45,9 @@ func TestFormRawPaste(t *testing.T) {
 	// A person's last key and enter are further apart than a paste's.
 	inRecord(t, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "n")
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		for _, k := range append(word("by hand"), "enter") {
-			time.Sleep(quietFor)
+			bubble.Sleep(quietFor)
 			_, cmd := m.Update(press(k))
 			follow(m, cmd)
 		}
@@ -54,7 +56,7 @@ func TestFormRawPaste(t *testing.T) {
 	// What closes the form before it is quiet sends nothing.
 	inRecord(t, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "n", "x")
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		_, cmd := m.Update(press("enter"))
 		m.Update(press("esc"))
 		follow(m, cmd)

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -53,7 +54,7 @@ func TestNothingStaleIsGreen(t *testing.T) {
 				m.armedUntil = m.now.Add(time.Hour)
 				if silent {
 					refuseConnection(m)
-					time.Sleep(4 * time.Second)
+					bubble.Sleep(4 * time.Second)
 					m.Update(nil)
 				}
 				for on := range screens {
@@ -175,7 +176,7 @@ func TestFullFieldsSaySo(t *testing.T) {
 		},
 		"note": func(m *model) func() string {
 			m.openForm(&form{title: "Note", label: "note", body: func(*model, *form, int) []row { return nil }})
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			return func() string { return m.form.field.Value() }
 		},
 		"filter": func(m *model) func() string {
@@ -243,12 +244,12 @@ func TestMapHasEveryKind(t *testing.T) {
 func TestStepsAreChosenQuickly(t *testing.T) {
 	inBubble(t, calm, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "W", "<")
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		keys(m, "left", "left")
 		if m.dialog.to != 5 {
 			t.Errorf("left twice leads to %d%%", m.dialog.to)
 		}
-		time.Sleep(quietFor + time.Millisecond)
+		bubble.Sleep(quietFor + time.Millisecond)
 		if _, cmd := m.Update(press("y")); follow(m, cmd) || len(r.sent) > 0 || !strings.Contains(m.message.text, "just changed") {
 			t.Errorf("sent %+v, said %q", r.sent, m.message.text)
 		}

@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -125,7 +126,7 @@ func TestIncidentRecords(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		inRecord(t, func(t *testing.T, m *model, r *recorder) {
 			r.incident.Unanswered = nil
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			follow(m, m.askIncidents())
 			typed(m, "x", "enter")
 			wantRecorded(t, r)
@@ -154,7 +155,7 @@ func TestIncidentRecords(t *testing.T) {
 func TestIncidentPaste(t *testing.T) {
 	inRecord(t, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "n")
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		_, cmd := m.Update(tea.PasteMsg{Content: "first\nsecond\ny\n"})
 		follow(m, cmd)
 		wantRecorded(t, r)
@@ -235,7 +236,7 @@ func TestIncidentTypedAhead(t *testing.T) {
 	// A yes of that moment is no yes.
 	inRecord(t, func(t *testing.T, m *model, r *recorder) {
 		r.incident.Unanswered = nil
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		follow(m, m.askIncidents())
 		typed(m, "x")
 		_, cmd := m.Update(press("y"))
@@ -296,7 +297,7 @@ func TestIncidentAnsweredMeanwhile(t *testing.T) {
 		at := slices.IndexFunc(other.Closing, func(c api.ClosingQuestion) bool { return c.ID == q })
 		other.Closing[at].Answer, other.Closing[at].By, other.Closing[at].At = "two were bad", "ben", time.Now()
 		r.incident = &other
-		time.Sleep(3 * time.Second)
+		bubble.Sleep(3 * time.Second)
 		follow(m, m.askIncidents()) // that it came on the screen is not that it was read
 		typed(m, "enter")
 		wantRecorded(t, r)
@@ -324,7 +325,7 @@ func TestIncidentFormStays(t *testing.T) {
 			other := openState()
 			other.Incidents = []api.IncidentHead{{ID: "20261130-050000", Title: "another"}}
 			give(m, other, nil, nil)
-			time.Sleep(3 * time.Second)
+			bubble.Sleep(3 * time.Second)
 			follow(m, m.askIncidents())
 			if v := m.shownIncident(); v == nil || v.ID != id {
 				t.Fatalf("%s: the form for %s shows %+v", k, id, v)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 const lastWeek, tonight, later = "20261123-101010", "20261130-034840", "20261130-050000"
@@ -80,7 +81,7 @@ func TestIncidentOfLastWeekIsLeft(t *testing.T) {
 			typed(m, "esc")
 		}
 		r.incident.Unanswered = nil
-		time.Sleep(3 * time.Second)
+		bubble.Sleep(3 * time.Second)
 		follow(m, m.askIncidents())
 		typed(m, "x")
 		if got := screenOf(m); !strings.Contains(got, "Close incident "+tonight+"?") || !strings.Contains(got, "anthropic-us-east-1 is degraded") {
@@ -184,7 +185,7 @@ func TestTicksOfAnotherTime(t *testing.T) {
 		if !strings.Contains(m.message.text, "here alone, not in incident "+tonight) {
 			t.Errorf("said %q", m.message.text)
 		}
-		time.Sleep(2 * time.Hour)
+		bubble.Sleep(2 * time.Hour)
 		opens(m, head(later, time.Minute))
 		x(2)
 		typed(m, "W")
@@ -245,7 +246,7 @@ func TestTicksFollowEachOther(t *testing.T) {
 		m.reading().cursor = slices.IndexFunc(stopsOf(m.runbook.open), func(s stop) bool { return s.step == 1 })
 		_, first := m.Update(press("x"))
 		for range 3 { // taken away, ticked, taken away
-			time.Sleep(400 * time.Millisecond)
+			bubble.Sleep(400 * time.Millisecond)
 			_, cmd := m.Update(press("x"))
 			follow(m, cmd)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 var allSizes = flag.Bool("all-sizes", false, "check the width law at each of the 10136 sizes in each situation")
@@ -145,7 +146,7 @@ func TestStatesWithoutColour(t *testing.T) {
 			s.Upstreams = s.Upstreams[:1]
 			s.Upstreams[0].ErrorRatio = n()
 			give(m, s, nil, nil)
-			time.Sleep(wait)
+			bubble.Sleep(wait)
 			m.Update(nil)
 			c := m.cells(m.live.upstream(s.Upstreams[0].Name), &m.live, m.now, false)
 			if other, ok := seen[c.err.text]; ok {
@@ -188,7 +189,7 @@ func TestStaleIsNeverGreen(t *testing.T) {
 		if green() {
 			t.Error("green although the gateway does not answer")
 		}
-		time.Sleep(4 * time.Second)
+		bubble.Sleep(4 * time.Second)
 		m.Update(nil)
 		if green() {
 			t.Error("green although it is 4 s old")
@@ -256,7 +257,7 @@ func TestHostileStrings(t *testing.T) {
 				nil, {"enter"}, {"o", "e"}, {"enter"}, {"o", "d"}, {"enter"}, {"?"}, {"!"}, {"o", "/", "a"}, {"esc", "W", ">"}, {"esc", "u"}, {"esc", "p"}, {"esc", "D"}, {"esc", "b"}, {"o", "f"},
 			} {
 				if m.dialog != nil {
-					time.Sleep(time.Second) // it is deaf at first
+					bubble.Sleep(time.Second) // it is deaf at first
 				}
 				keys(m, ks...)
 				for _, size := range []struct{ w, h int }{{100, 30}, {80, 24}, {40, 12}, {20, 5}, {200, 60}} {

@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -98,7 +99,7 @@ func TestARunningQueryCanBeGivenUp(t *testing.T) {
 		answer := make(chan tea.Msg, 1)
 		go func() { answer <- cmds[1]() }()
 		synctest.Wait()
-		time.Sleep(4 * time.Second)
+		bubble.Sleep(4 * time.Second)
 		m.Update(nil)
 		shows(t, m, "asking for 4s; esc gives it up")
 		keys(m, "esc")

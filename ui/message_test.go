@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -45,7 +46,7 @@ func TestAMessageEndsWithWhatItBelongsTo(t *testing.T) {
 		lacks(t, m, "revision 5")
 
 		m.say(good, "copied")
-		time.Sleep(sayFor)
+		bubble.Sleep(sayFor)
 		m.Update(tickMsg{})
 		lacks(t, m, "copied")
 	})
@@ -65,7 +66,7 @@ func TestNoLineIsAskedAgainSoon(t *testing.T) {
 		if due := m.ask.probe.Sub(m.now); due <= 0 || due > 5*time.Second {
 			t.Errorf("asked again in %s", due)
 		}
-		time.Sleep(2 * time.Second)
+		bubble.Sleep(2 * time.Second)
 		give(m, baseState(), nil, nil)
 		if got := m.lokiVital()[0].row.text(); got != "loki answers, has no line of the last 5m, asked 2s ago" {
 			t.Errorf("got %q", got)

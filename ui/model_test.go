@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -20,7 +21,7 @@ func TestLateAnswer(t *testing.T) {
 		m := testModel(100, 30)
 		now := time.Now()
 		old, _ := m.live.state.Ask(now)
-		time.Sleep(7 * time.Second) // nobody waits for it any more
+		bubble.Sleep(7 * time.Second) // nobody waits for it any more
 		calm(m)
 		s := incidentState()
 		m.Update(stateMsg{Gen: old, Clock: sources.Clock{Sent: now, Received: time.Now(), At: now}, Value: &s})
@@ -33,7 +34,7 @@ func TestLateAnswer(t *testing.T) {
 // On waking, nothing from before the sleep is bright, not for a frame.
 func TestSleep(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
-		time.Sleep(8 * time.Hour)
+		bubble.Sleep(8 * time.Hour)
 		m.Update(press("j")) // a key comes before the first answer
 		if got := screenOf(m); strings.Contains(got, "412.0") || strings.Contains(got, "CLOSED") || !strings.Contains(got, "(100%)") {
 			t.Errorf("numbers of before the sleep are shown as if they were now's:\n%s", got)
@@ -45,7 +46,7 @@ func TestSleep(t *testing.T) {
 func TestSamplesThatStandStill(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
 		s := *m.live.state.Value()
-		time.Sleep(10 * time.Second)
+		bubble.Sleep(10 * time.Second)
 		give(m, s, nil, nil) // the same samples again, in a new answer
 		if got := screenOf(m); !strings.Contains(got, "gateway 0s ok") || strings.Contains(got, "412.0") {
 			t.Errorf("an old sample looks fresh:\n%s", got)
@@ -93,7 +94,7 @@ func TestOthersAreSaid(t *testing.T) {
 		if !strings.Contains(m.message.text, "ben: vertex-us-central1 share 100% > 25%") {
 			t.Errorf("said %q", m.message.text)
 		}
-		time.Sleep(sayFor)
+		bubble.Sleep(sayFor)
 		m.Update(tickMsg{})
 		if m.message.text != "" {
 			t.Error("it is said for ever")
@@ -256,24 +257,24 @@ func TestStopTakesALoneY(t *testing.T) {
 		})
 		return quit, stop, said
 	}
-	if quit, stop, _ := asked(func(m *model) []tea.Cmd { time.Sleep(time.Second); return keys(m, "y") }); !quit || !stop {
+	if quit, stop, _ := asked(func(m *model) []tea.Cmd { bubble.Sleep(time.Second); return keys(m, "y") }); !quit || !stop {
 		t.Error("a lone y does not stop it")
 	}
 	for name, f := range map[string]func(m *model) []tea.Cmd{
 		"at once":     func(m *model) []tea.Cmd { return keys(m, "y") },
-		"and another": func(m *model) []tea.Cmd { time.Sleep(time.Second); return keys(m, "y", "e") },
+		"and another": func(m *model) []tea.Cmd { bubble.Sleep(time.Second); return keys(m, "y", "e") },
 		"pasted": func(m *model) []tea.Cmd {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			_, cmd := m.Update(tea.PasteMsg{Content: "y"})
 			return []tea.Cmd{cmd}
 		},
 		"and a paste": func(m *model) []tea.Cmd {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			c := keys(m, "y")
 			_, cmd := m.Update(tea.PasteMsg{Content: "es"})
 			return append(c, cmd)
 		},
-		"no more armed": func(m *model) []tea.Cmd { time.Sleep(armFor); return keys(m, "y") },
+		"no more armed": func(m *model) []tea.Cmd { bubble.Sleep(armFor); return keys(m, "y") },
 	} {
 		if quit, stop, said := asked(f); quit || stop || said == "" {
 			t.Errorf("%s: left %t, stop %t, said %q", name, quit, stop, said)
@@ -307,12 +308,12 @@ func TestArm(t *testing.T) {
 		if !m.armed() || !strings.Contains(screenOf(m), "ARMED 15:00") {
 			t.Fatal("not armed")
 		}
-		time.Sleep(armFor - time.Second)
+		bubble.Sleep(armFor - time.Second)
 		m.Update(tickMsg{})
 		if !strings.Contains(screenOf(m), "ARMED 0:01") {
 			t.Errorf("no countdown:\n%s", screenOf(m))
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		m.Update(tickMsg{})
 		if m.armed() || !strings.Contains(screenOf(m), "READ-ONLY") || !strings.Contains(m.message.text, "no longer armed") {
 			t.Errorf("armed %t, said %q", m.armed(), m.message.text)
@@ -328,7 +329,7 @@ func TestArm(t *testing.T) {
 func TestFrozenFreshness(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
 		keys(m, "f")
-		time.Sleep(8 * time.Second)
+		bubble.Sleep(8 * time.Second)
 		refuseConnection(m)
 		if got := screenOf(m); !strings.Contains(got, "NO ANSWER 8s") || !strings.Contains(got, "412.0") || !strings.Contains(got, "FROZEN 8s") {
 			t.Errorf("frozen:\n%s", got)

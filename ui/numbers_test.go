@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -126,7 +127,7 @@ func TestOverLimitIsNotWhatWasShownUnderIt(t *testing.T) {
 		k := incidentNumbers()
 		k.history.Over = sources.Over{State: sources.OverSince, Since: m.now.Add(-6 * time.Minute), Blind: true}
 		show := func(ratio float64) string {
-			time.Sleep(5 * time.Second)
+			bubble.Sleep(5 * time.Second)
 			give(m, s, nil, nil)
 			k.overview.Ratio = read(ratio)
 			m.ask.history = m.now.Add(time.Hour)
@@ -160,7 +161,7 @@ func TestOverLimitIsNotWhatWasShownUnderIt(t *testing.T) {
 // A history that nobody renewed says nothing of now.
 func TestOldHistory(t *testing.T) {
 	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
-		time.Sleep(7 * time.Minute)
+		bubble.Sleep(7 * time.Minute)
 		give(m, incidentState(), nil, nil)
 		k := incidentNumbers()
 		m.Update(metricsMsg{m.ask.epoch, k.Overview(context.Background(), ask(&m.live.metrics, time.Now()))})
@@ -207,7 +208,7 @@ func TestLateNumbers(t *testing.T) {
 		oldHistory, _ := m.live.history.Ask(m.now)
 		oldLoki, _ := m.live.loki.Ask(m.now)
 		epoch := m.ask.epoch
-		time.Sleep(100 * time.Second)
+		bubble.Sleep(100 * time.Second)
 		give(m, *m.live.state.Value(), nil, nil)
 		answerKept(m, calmNumbers())
 		want := lineOf(t, m, "FALLBACK") + lineOf(t, m, "fresh:")
@@ -259,7 +260,7 @@ func TestFrozenNumbers(t *testing.T) {
 				return regexp.MustCompile(` +[0-9]+s old`).ReplaceAllString(strings.Join(lines[2:len(lines)-1], "\n"), " old")
 			}
 			before := below()
-			time.Sleep(40 * time.Second)
+			bubble.Sleep(40 * time.Second)
 			calm(m)
 			k := calmNumbers()
 			k.err = errors.New("gone")
@@ -294,11 +295,11 @@ func TestAskingNumbers(t *testing.T) {
 		if n := due(); n != 0 {
 			t.Errorf("%d are asked at once again", n)
 		}
-		time.Sleep(5 * time.Second)
+		bubble.Sleep(5 * time.Second)
 		if n := due(); n != 1 { // three times in 15 s
 			t.Errorf("after 5 s %d are asked", n)
 		}
-		time.Sleep(25 * time.Second)
+		bubble.Sleep(25 * time.Second)
 		if n := due(); n != 3 {
 			t.Errorf("after 30 s %d are asked", n)
 		}

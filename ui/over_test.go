@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"failback/internal/bubble"
 	"failback/sources"
 	"failback/ui/text"
 )
@@ -16,7 +17,7 @@ func TestPQL12OverTheHighestBucket(t *testing.T) {
 		k := incidentNumbers()
 		k.overview.FirstOutputP95Before.Value, k.overview.FirstOutputP95Before.Over = 600, true
 		keep(m, k)
-		time.Sleep(5 * time.Second)
+		bubble.Sleep(5 * time.Second)
 		d, now := m.d()
 		if got := m.users(d, now, 200).text(); !strings.Contains(got, "(1h ago > 600s)") {
 			t.Errorf("got %s", got)
@@ -40,7 +41,7 @@ func TestNotesOfPrometheus(t *testing.T) {
 		k := incidentNumbers()
 		k.overview.Notes = []string{"3 of 40 series are younger than 5m\x1b[2J"}
 		keep(m, k)
-		time.Sleep(5 * time.Second)
+		bubble.Sleep(5 * time.Second)
 		got := m.promVital()[0].row.text()
 		if !strings.Contains(got, "ok (every 15s), 3 of 40 series are younger than 5m") || strings.Contains(got, "partial") || strings.Contains(got, "\x1b") {
 			t.Errorf("got %q", got)

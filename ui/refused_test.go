@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 // A token that is not accepted is no silence: the screen names the file and the
@@ -17,7 +18,7 @@ func TestRefusedToken(t *testing.T) {
 				inSituation(t, was, 120, 40, func(t *testing.T, m *model) {
 					m.o.TokenFile = file
 					for range 12 {
-						time.Sleep(time.Second)
+						bubble.Sleep(time.Second)
 						err := &api.Error{Code: api.CodeUnauthorized, Message: "a token is needed: curl -H 'Authorization: Bearer ...'", HTTPStatus: 401}
 						m.Update(stateMsg{Gen: ask(&m.live.state, time.Now()), Err: err})
 						m.Update(eventsMsg{Gen: ask(&m.live.events, time.Now()), Err: err})
@@ -49,7 +50,7 @@ func TestRefusedToken(t *testing.T) {
 func TestFrozenAges(t *testing.T) {
 	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
 		keys(m, "f")
-		time.Sleep(75 * time.Second)
+		bubble.Sleep(75 * time.Second)
 		calm(m)
 		got := m.screenText()
 		if n := strings.Count(got, "1m15s old"); n < 2 || strings.Contains(got, "0s old") {
@@ -66,7 +67,7 @@ func TestFrozenAges(t *testing.T) {
 func TestArmUnanswered(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
 		for range 12 {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			refuseConnection(m)
 		}
 		keys(m, "W")

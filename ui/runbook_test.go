@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/runbooks"
 	"failback/sources"
 )
@@ -71,19 +72,19 @@ func TestRunbookStepsWork(t *testing.T) {
 		if m.dialog == nil {
 			t.Fatalf("no dialog: %s", m.message.text)
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		for range 5 {
 			if strings.Contains(screenOf(m), "after   share 0%") {
 				break
 			}
 			keys(m, "left")
-			time.Sleep(time.Second) // it is deaf for a moment
+			bubble.Sleep(time.Second) // it is deaf for a moment
 		}
 		got := screenOf(m)
 		if !strings.Contains(got, "after   share 0%") || !strings.Contains(got, "stranded") {
 			t.Fatalf("left does not lead to 0%%, or stranded is missing:\n%s", got)
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		if cmds := keys(m, "y"); cmds[0] == nil {
 			t.Errorf("y sends nothing: %s", m.message.text)
 		}
@@ -103,7 +104,7 @@ func TestRunbookStepsWork(t *testing.T) {
 		if m.dialog == nil || !strings.Contains(screenOf(m), "req/s") {
 			t.Fatalf("no dialog that says how many requests a second:\n%s", screenOf(m))
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		keys(m, "esc")
 		if m.dialog != nil {
 			t.Error("esc does not close it")
@@ -282,7 +283,7 @@ func TestNoLongerMatches(t *testing.T) {
 			t.Errorf("it is back:\n%s", got)
 		}
 		refuseConnection(m)
-		time.Sleep(12 * time.Second)
+		bubble.Sleep(12 * time.Second)
 		m.Update(nil)
 		if got := screenOf(m); !strings.Contains(got, "as of 12s ago") {
 			t.Errorf("old news look like new ones:\n%s", got)
@@ -305,7 +306,7 @@ func TestStaleRunbookIsNeverGreen(t *testing.T) {
 			if !green(m) {
 				t.Fatal("nothing is green when all is fresh")
 			}
-			time.Sleep(4 * time.Second)
+			bubble.Sleep(4 * time.Second)
 			m.Update(nil)
 			if green(m) {
 				t.Errorf("green although it is 4 s old:\n%s", screenOf(m))

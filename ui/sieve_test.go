@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 // Each screen with a table has a filter: it says how much of how much it lets
@@ -98,7 +99,7 @@ func TestCopyOnEveryScreen(t *testing.T) {
 			keys(m, tt.key)
 			for _, key := range []string{"c", "C"} {
 				before, _ := filepath.Glob(filepath.Join(dir, "copies", "*.txt"))
-				time.Sleep(2 * time.Second) // no two files of one name
+				bubble.Sleep(2 * time.Second) // no two files of one name
 				_, cmd := m.Update(press(key))
 				if m.message.text != "" && strings.Contains(m.message.text, "is off") {
 					t.Fatalf("%s on %s: %s", key, m.screen, m.message.text)

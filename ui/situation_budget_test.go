@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 // burning is an outage that spends an error budget, with its incident open.
@@ -66,7 +67,7 @@ func TestBurningBudgetOnTheOverview(t *testing.T) {
 			}
 			// What is not known any more burns nothing.
 			keys(m, "o")
-			time.Sleep(10 * time.Second)
+			bubble.Sleep(10 * time.Second)
 			m.Update(tickMsg{})
 			if got := screenOf(m); strings.Contains(got, " BUDGET ") {
 				t.Errorf("%s, 10s old:\n%s", tt.name, got)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -40,7 +41,7 @@ var lawful = []situation{
 	{"failback-armed", func(m *model) { comeback(m); keys(m, "W", "b") }},
 	{"failback-blocked", func(m *model) { incident(m); keys(m, "b") }},
 	{"failback-down", func(m *model) { comeback(m); keys(m, "b"); silence(m, 12*time.Second, true) }},
-	{"failback-frozen", func(m *model) { comeback(m); keys(m, "b", "f"); time.Sleep(12 * time.Second); calm(m) }},
+	{"failback-frozen", func(m *model) { comeback(m); keys(m, "b", "f"); bubble.Sleep(12 * time.Second); calm(m) }},
 	{"failback-gone", func(m *model) {
 		comeback(m)
 		keys(m, "b")
@@ -53,11 +54,11 @@ var lawful = []situation{
 // alike differ from those in a row or two: they have goldens, and TestRowsFit.
 var alike = []situation{
 	{"all-down", func(m *model) { incident(m); silence(m, 130*time.Second, true) }},
-	{"prom-ageing", func(m *model) { incident(m); time.Sleep(32 * time.Second); give(m, incidentState(), nil, nil) }},
+	{"prom-ageing", func(m *model) { incident(m); bubble.Sleep(32 * time.Second); give(m, incidentState(), nil, nil) }},
 	{"prom-stands-still", func(m *model) {
 		incident(m)
 		k := incidentNumbers()
-		time.Sleep(2 * time.Minute)
+		bubble.Sleep(2 * time.Minute)
 		give(m, incidentState(), nil, nil)
 		answerKept(m, k)
 	}},
@@ -166,7 +167,7 @@ func (w wayTo) RoundTrip(r *http.Request) (*http.Response, error) {
 // silence lets d pass in which Prometheus and Loki do not answer, nor does the
 // gateway if all is set.
 func silence(m *model, d time.Duration, all bool) {
-	time.Sleep(d)
+	bubble.Sleep(d)
 	if all {
 		refuseConnection(m)
 	} else {

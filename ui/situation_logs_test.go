@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -168,7 +169,7 @@ func init() {
 	situations[len(situations)-1].make = func(m *model) {
 		withLoki(m, some(eventful))
 		keys(m, "l", "enter")
-		time.Sleep(4 * time.Second)
+		bubble.Sleep(4 * time.Second)
 		withLoki(m, some(eventful))
 	}
 	logSituation("logs-filtered", some(eventful), affected, append([]string{"/"}, typedKeys("overloaded")...))

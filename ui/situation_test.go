@@ -16,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -26,7 +27,7 @@ func (nobody) Target() string { return "unix:data/failback.sock" }
 
 // begin is when every situation begins, by the clock of the bubble that a test
 // of one runs in.
-func begin() { time.Sleep(4*time.Hour + 12*time.Minute + 31*time.Second) }
+func begin() { bubble.Sleep(4*time.Hour + 12*time.Minute + 31*time.Second) }
 
 func testModel(w, h int) *model {
 	m := newModel(context.Background(), Options{Client: nobody{}, Version: "v1.2.3", DataDir: "data"})
@@ -240,17 +241,17 @@ var situations = []struct {
 	{"waiting", func(*model) {}},
 	{"calm", calm},
 	{"incident", incident},
-	{"ageing", func(m *model) { incident(m); time.Sleep(4500 * time.Millisecond); m.Update(nil) }},
+	{"ageing", func(m *model) { incident(m); bubble.Sleep(4500 * time.Millisecond); m.Update(nil) }},
 	{"down", func(m *model) {
 		incident(m)
 		for range 12 {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			refuseConnection(m)
 		}
 	}},
-	{"never", func(m *model) { refuseConnection(m); time.Sleep(7 * time.Second); refuseConnection(m) }},
-	{"armed", func(m *model) { incident(m); keys(m, "W"); time.Sleep(28 * time.Second); incident(m) }},
-	{"frozen", func(m *model) { incident(m); keys(m, "f"); time.Sleep(12 * time.Second); calm(m) }},
+	{"never", func(m *model) { refuseConnection(m); bubble.Sleep(7 * time.Second); refuseConnection(m) }},
+	{"armed", func(m *model) { incident(m); keys(m, "W"); bubble.Sleep(28 * time.Second); incident(m) }},
+	{"frozen", func(m *model) { incident(m); keys(m, "f"); bubble.Sleep(12 * time.Second); calm(m) }},
 	{"dialog-up", func(m *model) { incident(m); keys(m, "W", "j", "j", "j", ">") }},
 	{"dialog-no", func(m *model) { incident(m); keys(m, "W", ">") }},
 	{"dialog-down", func(m *model) { calm(m); keys(m, "W", "<") }},
@@ -269,7 +270,7 @@ var situations = []struct {
 		incident(m)
 		m.o.Started = true
 		keys(m, "W", "q")
-		time.Sleep(deafFor)
+		bubble.Sleep(deafFor)
 		keys(m, "s")
 	}},
 	{"notices", func(m *model) {
@@ -313,7 +314,7 @@ func many(m *model, n int) {
 func keys(m *model, ks ...string) []tea.Cmd {
 	var cmds []tea.Cmd
 	for _, k := range ks {
-		time.Sleep(time.Millisecond)
+		bubble.Sleep(time.Millisecond)
 		_, cmd := m.Update(press(k))
 		cmds = append(cmds, cmd)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/sources"
 )
 
@@ -54,7 +55,7 @@ func TestUsersWidths(t *testing.T) {
 		k := incidentNumbers()
 		k.overview.FailedBefore.Number, k.overview.FirstOutputP95Before.Number = none(), none()
 		keep(m, k)
-		time.Sleep(35 * time.Second)
+		bubble.Sleep(35 * time.Second)
 		incident(m)
 		for w := 40; w <= 200; w++ {
 			d, now := m.d()
@@ -82,12 +83,12 @@ func TestOffIsShort(t *testing.T) {
 		if !strings.Contains(m.message.text, "o is off") {
 			t.Fatal(m.message.text)
 		}
-		time.Sleep(6 * time.Second)
+		bubble.Sleep(6 * time.Second)
 		if m.Update(tickMsg{}); m.message.text != "" {
 			t.Errorf("it is said still: %q", m.message.text)
 		}
 		keys(m, "W")
-		time.Sleep(6 * time.Second)
+		bubble.Sleep(6 * time.Second)
 		if m.Update(tickMsg{}); m.message.text == "" {
 			t.Error("what was done is said no more")
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 func one(t *testing.T, b *Board, name string) Status {
@@ -49,7 +51,7 @@ func TestJobIsLateWithoutSuccess(t *testing.T) {
 		if s := one(t, &b, "watch"); s.Late || !s.LastSuccess.IsZero() || s.Every != 30*time.Second {
 			t.Errorf("just registered: %+v", s)
 		}
-		time.Sleep(91 * time.Second)
+		bubble.Sleep(91 * time.Second)
 		if s := one(t, &b, "watch"); !s.Late || !s.LastSuccess.IsZero() {
 			t.Errorf("it never ran: %+v", s)
 		}
@@ -59,13 +61,13 @@ func TestJobIsLateWithoutSuccess(t *testing.T) {
 			t.Errorf("it ran: %+v", s)
 		}
 		for range 3 {
-			time.Sleep(30 * time.Second)
+			bubble.Sleep(30 * time.Second)
 			b.Ran("watch", errors.New("disk full"))
 		}
 		if s := one(t, &b, "watch"); s.Late || s.Error != "disk full" {
 			t.Errorf("it fails, and is not late yet: %+v", s)
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		if s := one(t, &b, "watch"); !s.Late || !s.LastSuccess.Equal(at) {
 			t.Errorf("it runs and fails: %+v", s)
 		}
@@ -86,7 +88,7 @@ func TestRegisterAgainAndRemove(t *testing.T) {
 		if s := b.Snapshot(); len(s) != 2 || s[0].Name != "a" || s[0].Every != time.Hour || s[0].LastSuccess.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		time.Sleep(time.Hour)
+		bubble.Sleep(time.Hour)
 		if late := b.Late(); len(late) != 1 || late[0] != "b" {
 			t.Errorf("late: %v", late)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"failback/gateway/internal/memnet"
+	"failback/internal/bubble"
 )
 
 const pingURL = "http://ping.test/s3cret?key=s3cret"
@@ -65,13 +66,13 @@ func TestPingOnlyWhileAllJobsAreInTime(t *testing.T) {
 			t.Fatalf("%d pings, %+v", r.pings.Load(), s)
 		}
 		ok := p.Status().LastOK
-		time.Sleep(2*time.Minute + time.Second)
+		bubble.Sleep(2*time.Minute + time.Second)
 		synctest.Wait()
 		if s := p.Status(); r.pings.Load() != 2 || s.Held != "late: watch" {
 			t.Errorf("%d pings, %+v", r.pings.Load(), s)
 		}
 		b.Ran("watch", nil)
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		synctest.Wait()
 		if s := p.Status(); r.pings.Load() != 3 || s.Held != "" || !s.LastOK.After(ok) {
 			t.Errorf("%d pings, %+v", r.pings.Load(), s)
@@ -97,7 +98,7 @@ func TestPingIsConfirmedByA2xxAlone(t *testing.T) {
 				r.answer.Store(tc.answer)
 				p, stop := pinging(t, &b, r, pingURL)
 				defer stop()
-				time.Sleep(pingTimeout)
+				bubble.Sleep(pingTimeout)
 				synctest.Wait()
 				s := p.Status()
 				if s.LastError != tc.want || s.LastErrorAt.IsZero() || !s.LastOK.IsZero() || r.pings.Load() != 1 {
@@ -107,7 +108,7 @@ func TestPingIsConfirmedByA2xxAlone(t *testing.T) {
 					t.Error("the status gives the URL away")
 				}
 				r.answer.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-				time.Sleep(time.Minute)
+				bubble.Sleep(time.Minute)
 				synctest.Wait()
 				if s := p.Status(); s.LastError != "" || s.LastOK.IsZero() {
 					t.Errorf("after it answers: %+v", s)
@@ -124,7 +125,7 @@ func TestPingFollowsTheConfiguration(t *testing.T) {
 		p, stop := pinging(t, &b, r, pingURL)
 		defer stop()
 		p.Configure(nil)
-		time.Sleep(3*time.Minute + 30*time.Second)
+		bubble.Sleep(3*time.Minute + 30*time.Second)
 		if s := p.Status(); s != (PingStatus{}) || r.pings.Load() != 1 {
 			t.Errorf("switched off: %+v after %d pings", s, r.pings.Load())
 		}

@@ -16,6 +16,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/internal/memnet"
+	"failback/internal/bubble"
 )
 
 const hook = "http://hook.test/services/s3cret?token=s3cret"
@@ -211,7 +212,7 @@ func TestRepeatedUntilConfirmed(t *testing.T) {
 				b.set(tc.answer)
 				since := time.Now()
 				b.Tell(Message{Kind: Retreat, Upstream: "a"})
-				time.Sleep(time.Minute)
+				bubble.Sleep(time.Minute)
 				synctest.Wait()
 				s := b.Status()
 				if s.Pending != 1 || !s.Oldest.Equal(since) || s.LastError != tc.want || s.LastErrorAt.IsZero() || !s.LastOK.IsZero() {
@@ -222,7 +223,7 @@ func TestRepeatedUntilConfirmed(t *testing.T) {
 					t.Errorf("%d posts in a minute", n)
 				}
 				b.set(nil)
-				time.Sleep(2 * maxPause)
+				bubble.Sleep(2 * maxPause)
 				synctest.Wait()
 				equal(t, b.ends(), []string{"none", "webhook ok"})
 				if s := b.Status(); s.Pending != 0 || s.LastError != "" || s.LastOK.IsZero() || s.Lost != 0 {
@@ -244,12 +245,12 @@ func TestGivenUpAfterAnHour(t *testing.T) {
 		defer b.stop()
 		b.set(status(500))
 		b.Tell(Message{Kind: Waiting, Upstream: "a"})
-		time.Sleep(giveUp - maxPause)
+		bubble.Sleep(giveUp - maxPause)
 		synctest.Wait()
 		if s := b.Status(); s.Pending != 1 || s.Lost != 0 {
 			t.Fatalf("before the hour is over: %+v", s)
 		}
-		time.Sleep(maxPause + time.Second)
+		bubble.Sleep(maxPause + time.Second)
 		synctest.Wait()
 		if s := b.Status(); s.Pending != 0 || s.Lost != 1 {
 			t.Errorf("after it: %+v", s)
@@ -259,7 +260,7 @@ func TestGivenUpAfterAnHour(t *testing.T) {
 		if d := b.told()[1].Detail; !strings.HasPrefix(d, "given up after ") || !strings.HasSuffix(d, " attempts: it answers 500") {
 			t.Errorf("%q after %d", d, n)
 		}
-		time.Sleep(time.Hour)
+		bubble.Sleep(time.Hour)
 		synctest.Wait()
 		if len(b.got()) != n {
 			t.Error("what was given up is tried again")
@@ -276,7 +277,7 @@ func TestOneKindAndUpstreamIsCollapsedWithinAMinute(t *testing.T) {
 		tell(Degraded, "a", "second")
 		tell(Degraded, "b", "other upstream")
 		tell(Retreat, "a", "other kind")
-		time.Sleep(59 * time.Second)
+		bubble.Sleep(59 * time.Second)
 		tell(Degraded, "a", "third")
 		synctest.Wait()
 		texts := func() (out []string) {
@@ -289,13 +290,13 @@ func TestOneKindAndUpstreamIsCollapsedWithinAMinute(t *testing.T) {
 		if s := b.Status(); s.Pending != 1 || time.Since(s.Oldest) != 59*time.Second {
 			t.Errorf("what is held back is not confirmed: %+v", s)
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		synctest.Wait()
 		equal(t, texts(), []string{"first", "other upstream", "other kind", "third"})
 		if last := b.got()[3].body; last.Repeated != 1 || !strings.HasSuffix(last.Text, "third (last of 2 within a minute)") {
 			t.Errorf("%+v", last)
 		}
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		tell(Degraded, "a", "fourth")
 		synctest.Wait()
 		if got := texts(); len(got) != 5 || got[4] != "fourth" {
@@ -376,7 +377,7 @@ func TestConfigure(t *testing.T) {
 		defer b.stop()
 		b.set(status(500))
 		b.Tell(Message{Kind: Degraded, Upstream: "a"})
-		time.Sleep(20 * time.Minute)
+		bubble.Sleep(20 * time.Minute)
 		synctest.Wait()
 		n := len(b.got())
 		b.Configure(parse(t, hook), "PROD")

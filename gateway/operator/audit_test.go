@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 )
 
 func entry(id, phase string) api.AuditEntry {
@@ -305,7 +306,7 @@ func TestPendingEntriesAreRetried(t *testing.T) {
 			t.Error("no error")
 		}
 		unblock()
-		time.Sleep(auditRetry + time.Second) // the bubble's clock
+		bubble.Sleep(auditRetry + time.Second) // the bubble's clock
 		synctest.Wait()
 		if s := a.stat(); s.Pending != 0 || s.Error != "" {
 			t.Errorf("%+v", s)

@@ -7,6 +7,7 @@ import (
 	"failback/gateway/decision"
 	"failback/gateway/health"
 	"failback/gateway/policy"
+	"failback/internal/bubble"
 )
 
 // While everybody fails for a reason that they share, requests end at once, but
@@ -44,7 +45,7 @@ func TestSharedFault(t *testing.T) {
 		}
 
 		for range 4 {
-			time.Sleep(w.settings.Cooldown)
+			bubble.Sleep(w.settings.Cooldown)
 			before := seen()
 			w.many(20, request{})
 			if n := seen() - before; n > 1 {
@@ -56,7 +57,7 @@ func TestSharedFault(t *testing.T) {
 			s.do(ok("back"))
 		}
 		served := false
-		for began := time.Now(); !served && time.Since(began) < 10*time.Minute; time.Sleep(time.Second) {
+		for began := time.Now(); !served && time.Since(began) < 10*time.Minute; bubble.Sleep(time.Second) {
 			served = w.send(request{}).Status != decision.Unavailable
 		}
 		if !served || w.router.Faults.Active() != nil {

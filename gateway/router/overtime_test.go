@@ -18,6 +18,7 @@ import (
 
 	"failback/gateway/breaker"
 	"failback/gateway/decision"
+	"failback/internal/bubble"
 )
 
 // What the mechanisms come to together over minutes and hours: requests come
@@ -153,7 +154,7 @@ func (h *host) answer(c net.Conn, stream bool) bool {
 	if d.silent {
 		// The connection is not read either, so that its end is not noticed;
 		// the gateway has closed it long before.
-		time.Sleep(10 * time.Minute)
+		bubble.Sleep(10 * time.Minute)
 		return false
 	}
 	if d.factor == 0 {
@@ -173,7 +174,7 @@ func (h *host) answer(c net.Conn, stream bool) bool {
 }
 
 func (h *host) after(d time.Duration, c net.Conn, s string) bool {
-	time.Sleep(d)
+	bubble.Sleep(d)
 	_, err := io.WriteString(c, s)
 	return err == nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/policy"
+	"failback/internal/bubble"
 )
 
 func TestThePrimaryAnswers(t *testing.T) {
@@ -268,7 +269,7 @@ func TestSTR16AClientThatLeavesEndsEverything(t *testing.T) {
 				t.Errorf("%s: %d requests are still open upstream", stage.name, n)
 			}
 			w.router.Breakers.Force(decision.Bucket{Upstream: "a", Capability: decision.Text}, "auto", 0, "test")
-			time.Sleep(time.Minute)
+			bubble.Sleep(time.Minute)
 		}
 		if n := w.stubs["b"].seen.Load(); n != 0 {
 			t.Errorf("b was asked %d times for clients that left", n)

@@ -13,6 +13,7 @@ import (
 	"failback/gateway/policy"
 	"failback/gateway/traffic"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 // A provider that hangs with two hundred requests on it: each waits no longer
@@ -24,7 +25,7 @@ func TestBRK10RequestsInFlightMoveWhenTheirBucketOpens(t *testing.T) {
 		var running sync.WaitGroup
 		for i := range results {
 			running.Go(func() { results[i] = w.send(request{stream: true}) })
-			time.Sleep(10 * time.Millisecond)
+			bubble.Sleep(10 * time.Millisecond)
 		}
 		running.Wait()
 		moved := 0
@@ -69,7 +70,7 @@ func TestAnOutageIsLeftWithinSeconds(t *testing.T) {
 	inWorld(t, two(), func(w *world) {
 		for range 100 {
 			w.send(request{})
-			time.Sleep(20 * time.Millisecond)
+			bubble.Sleep(20 * time.Millisecond)
 		}
 		w.stubs["a"].do(fails(503))
 		before := w.stubs["a"].seen.Load()
@@ -78,7 +79,7 @@ func TestAnOutageIsLeftWithinSeconds(t *testing.T) {
 				t.Errorf("request %d: %s %s %s", i, r.Status, r.Reason, r.classes())
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
+			bubble.Sleep(20 * time.Millisecond)
 		}
 		if n := w.stubs["a"].seen.Load() - before; n > 120 {
 			t.Errorf("the dead primary was asked %d times of 500", n)
@@ -103,7 +104,7 @@ func TestAPartlyFailingPrimaryIsLeftByWeight(t *testing.T) {
 			if r := w.send(request{}); r.Status != decision.Completed && r.Status != decision.DegradedCompleted {
 				failed++
 			}
-			time.Sleep(time.Second / 60)
+			bubble.Sleep(time.Second / 60)
 		}
 		if failed > 3 {
 			t.Errorf("%d of 3600 clients saw a failure", failed)
@@ -277,7 +278,7 @@ func TestOverflowIsNoProbe(t *testing.T) {
 		w.share("a", 0)
 		w.share("a", 5)
 		w.router.Breakers.Group("a", decision.SetOf(decision.Text)).Trip(decision.BreakerOpen, "test")
-		time.Sleep(time.Minute) // a probe is due
+		bubble.Sleep(time.Minute) // a probe is due
 		outside := "c0"
 		for i := 1; w.router.Traffic.Admits("a", outside, "r"); i++ {
 			outside = fmt.Sprintf("c%d", i)
@@ -350,7 +351,7 @@ func TestPassthroughIgnoresShareAndBreakersButNotPolicy(t *testing.T) {
 		if r := w.send(request{}); r.Candidates[2].Skipped != decision.Passthrough {
 			t.Errorf("%+v", r.Candidates)
 		}
-		time.Sleep(2 * time.Minute)
+		bubble.Sleep(2 * time.Minute)
 		if w.router.Passthrough() != nil {
 			t.Error("it did not end by itself")
 		}
@@ -378,7 +379,7 @@ func TestRTY09RetryAfterOfTheEarliestProbe(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			w.router.Breakers.Group(name, decision.SetOf(decision.Text)).Trip(decision.BreakerOpen, "test")
 		}
-		time.Sleep(5 * time.Second)
+		bubble.Sleep(5 * time.Second)
 		r := w.send(request{})
 		if r.took != 0 || len(r.Attempts) != 0 || r.Reason != decision.BreakerOpen {
 			t.Errorf("%s after %s: %s", r.Reason, r.took, r.classes())
@@ -396,7 +397,7 @@ func TestBRK03TheWayBackIsAProbeAndARamp(t *testing.T) {
 		for range 20 {
 			w.send(request{})
 		}
-		time.Sleep(16 * time.Second)
+		bubble.Sleep(16 * time.Second)
 		w.stubs["a"].do(okAfter(500*time.Millisecond, "a"))
 		w.stubs["a"].most.Store(0)
 		for _, r := range w.many(100, request{}) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/internal/bubble"
 )
 
 func settings(name string, keys ...string) Settings {
@@ -72,9 +73,9 @@ func TestCredentialCoolsAndDoubles(t *testing.T) {
 			if class, until := u.Cooling(); class != decision.Credential || time.Until(until) != want*time.Minute {
 				t.Fatalf("cools for %q %v, want %v min", class, time.Until(until), want)
 			}
-			time.Sleep(want*time.Minute - time.Second)
+			bubble.Sleep(want*time.Minute - time.Second)
 			refuses(t, u, 0, decision.Credential)
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 		}
 		if got := ev.take(); strings.Count(got, "a ok→cooling credential") != 6 {
 			t.Fatalf("events %q", got)
@@ -97,12 +98,12 @@ func TestOneAttemptTriesACooledKey(t *testing.T) {
 		u := New(settings("a", "k1"), b)
 		defer u.Close()
 		b.Failed(u, mustPick(t, u, 0), decision.Credential)
-		time.Sleep(coolFirst)
+		bubble.Sleep(coolFirst)
 		k := mustPick(t, u, 0)
 		mustPick(t, u, 0) // asking takes nothing
 		b.try(k.entries[0])
 		refuses(t, u, 0, decision.Credential)
-		time.Sleep(trialFor)
+		bubble.Sleep(trialFor)
 		mustPick(t, u, 0)
 	})
 }

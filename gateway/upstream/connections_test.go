@@ -17,6 +17,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/internal/memnet"
+	"failback/internal/bubble"
 )
 
 // eventually waits until ok holds.
@@ -150,7 +151,7 @@ func TestUpdateLeavesAttemptsAlone(t *testing.T) {
 		s := inMemory(t, func(p *peer) {
 			for p.next() {
 				p.send(sse + chunk(delta("a")))
-				time.Sleep(10 * time.Second)
+				bubble.Sleep(10 * time.Second)
 				p.send(chunk(finish) + chunk(doneMark) + end)
 			}
 		})
@@ -167,7 +168,7 @@ func TestUpdateLeavesAttemptsAlone(t *testing.T) {
 			// Each from the settings it began with.
 			u = to(t, s, nil)
 			go func() { o, _, _ := attempt(t, u, asStream); done <- o }()
-			time.Sleep(5 * time.Second)
+			bubble.Sleep(5 * time.Second)
 			change()
 			wantClass(t, <-done, decision.OK)
 			synctest.Wait()

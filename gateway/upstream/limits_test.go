@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/internal/bubble"
 )
 
 func limited(t *testing.T, concurrency int, rps float64, tpm int) *Upstream {
@@ -64,11 +65,11 @@ func TestRateLimit(t *testing.T) {
 		if d := u.LimitWait(0); d != 250*time.Millisecond {
 			t.Fatalf("wait %v", d)
 		}
-		time.Sleep(250 * time.Millisecond)
+		bubble.Sleep(250 * time.Millisecond)
 		if n, _ := take(u, 10, 0); n != 1 {
 			t.Fatalf("%d after 250 ms", n)
 		}
-		time.Sleep(time.Hour)
+		bubble.Sleep(time.Hour)
 		if n, _ := take(u, 10, 0); n != 4 {
 			t.Fatalf("%d after an hour", n)
 		}
@@ -80,7 +81,7 @@ func TestRateLimit(t *testing.T) {
 		if d := slow.LimitWait(0); d != 10*time.Second {
 			t.Fatalf("wait %v", d)
 		}
-		time.Sleep(10 * time.Second)
+		bubble.Sleep(10 * time.Second)
 		if n, _ := take(slow, 3, 0); n != 1 {
 			t.Fatalf("%d after 10 s", n)
 		}
@@ -100,7 +101,7 @@ func TestTokenLimit(t *testing.T) {
 		if n, _ := take(u, 10, 500); n != 1 {
 			t.Fatalf("%d after settling", n)
 		}
-		time.Sleep(10 * time.Second) // refills 1000
+		bubble.Sleep(10 * time.Second) // refills 1000
 		if n, _ := take(u, 10, 500); n != 2 {
 			t.Fatalf("%d after 10 s", n)
 		}
@@ -108,7 +109,7 @@ func TestTokenLimit(t *testing.T) {
 		if _, ok := u.Limit(1 << 20); ok {
 			t.Fatal("admitted into an empty bucket")
 		}
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		if _, ok := u.Limit(1 << 20); !ok {
 			t.Fatal("a large request can never be sent")
 		}
@@ -183,22 +184,22 @@ func TestModelCooling(t *testing.T) {
 		u.CoolModel("o", decision.Overloaded, 0)
 		cools("m", decision.ModelGone)
 		cools("p", "")
-		time.Sleep(modelBusy)
+		bubble.Sleep(modelBusy)
 		cools("o", "")
-		time.Sleep(25*time.Second - time.Nanosecond)
+		bubble.Sleep(25*time.Second - time.Nanosecond)
 		cools("n", decision.RateLimited)
-		time.Sleep(time.Nanosecond)
+		bubble.Sleep(time.Nanosecond)
 		cools("n", "")
-		time.Sleep(coolFirst)
+		bubble.Sleep(coolFirst)
 		cools("m", "")
 		u.CoolModel("m", decision.ModelGone, 0) // soon again: twice as long
-		time.Sleep(2*coolFirst - time.Nanosecond)
+		bubble.Sleep(2*coolFirst - time.Nanosecond)
 		cools("m", decision.ModelGone)
-		time.Sleep(time.Nanosecond)
+		bubble.Sleep(time.Nanosecond)
 		cools("m", "")
-		time.Sleep(time.Hour)
+		bubble.Sleep(time.Hour)
 		u.CoolModel("m", decision.ModelGone, 0) // long after: starts over
-		time.Sleep(coolFirst)
+		bubble.Sleep(coolFirst)
 		cools("m", "")
 		u.CoolModel("m", decision.ModelGone, 0)
 		u.CoolModel("n", decision.RateLimited, time.Minute)
@@ -206,9 +207,9 @@ func TestModelCooling(t *testing.T) {
 		u.ModelWorks("m")
 		cools("m", "")
 		cools("n", decision.RateLimited)
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		u.CoolModel("m", decision.ModelGone, 0) // not soon forgotten
-		time.Sleep(4*coolFirst - time.Nanosecond)
+		bubble.Sleep(4*coolFirst - time.Nanosecond)
 		cools("m", decision.ModelGone)
 		u.Update(settings("a"))
 		cools("m", "")

@@ -12,6 +12,7 @@ import (
 	"failback/gateway/decision"
 	"failback/gateway/internal/memnet"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 func TestStreamIsRelayedByteForByte(t *testing.T) {
@@ -62,7 +63,7 @@ func TestFramesAreNotKeptWaiting(t *testing.T) {
 			p.next()
 			p.send(sse + chunk(role))
 			for i := range 60 {
-				time.Sleep(250 * time.Millisecond)
+				bubble.Sleep(250 * time.Millisecond)
 				p.send(chunk(delta(fmt.Sprint(i))))
 			}
 			p.send(chunk(finish) + chunk(doneMark) + end)
@@ -103,7 +104,7 @@ func TestFirstOutputWatchdog(t *testing.T) {
 		p.next()
 		p.send(sse)
 		for range 100 {
-			time.Sleep(100 * time.Millisecond)
+			bubble.Sleep(100 * time.Millisecond)
 			p.send(chunk(": ping\n\n"))
 		}
 	}
@@ -114,7 +115,7 @@ func TestFirstOutputWatchdog(t *testing.T) {
 		"half a frame":       silent(sse + "ff\r\n" + delta("x")[:40]),
 		"comments":           pinging,
 		"half a header":      silent("HTTP/1.1 200 OK\r\nContent-"),
-		"does not read":      func(p *peer) { time.Sleep(time.Minute) },
+		"does not read":      func(p *peer) { bubble.Sleep(time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestNoWatchdog(t *testing.T) {
 		s := inMemory(t, func(p *peer) {
 			p.next()
 			p.send(sse)
-			time.Sleep(20 * time.Minute)
+			bubble.Sleep(20 * time.Minute)
 			p.send(chunk(delta("x")) + chunk(finish) + chunk(doneMark) + end)
 		})
 		u := to(t, s, func(set *Settings) { set.Idle, set.Max = 30*time.Second, 15*time.Minute })
@@ -256,16 +257,16 @@ func TestIdle(t *testing.T) {
 			p.next()
 			p.send(sse + chunk(msgStart) + chunk(msgDelta))
 			for range 14 {
-				time.Sleep(5 * time.Second)
+				bubble.Sleep(5 * time.Second)
 				p.send(chunk(msgPing))
 			}
-			time.Sleep(24 * time.Second)
+			bubble.Sleep(24 * time.Second)
 			for _, c := range []byte(msgDelta) { // a frame that comes byte by byte
-				time.Sleep(5 * time.Second)
+				bubble.Sleep(5 * time.Second)
 				p.send(chunk(string(c)))
 			}
 			for _, c := range []byte(chunk(msgDelta)) { // and one in one chunk
-				time.Sleep(5 * time.Second)
+				bubble.Sleep(5 * time.Second)
 				p.send(string(c))
 			}
 			p.send(chunk(msgEnd) + end)
@@ -302,7 +303,7 @@ func TestLongestStream(t *testing.T) {
 			if _, err := p.Conn.Write([]byte(chunk(delta("x")))); err != nil {
 				return
 			}
-			time.Sleep(10 * time.Second)
+			bubble.Sleep(10 * time.Second)
 		}
 	}
 	limits := func(set *Settings) { set.Idle, set.Max = 30*time.Second, 15*time.Minute }
@@ -321,7 +322,7 @@ func TestLongestStream(t *testing.T) {
 		c := callOf(u, cl, asStream)
 		cl.onWrite = func() error {
 			if len(cl.writes) == 3 {
-				time.Sleep(20 * time.Minute)
+				bubble.Sleep(20 * time.Minute)
 			}
 			return nil
 		}
@@ -332,13 +333,13 @@ func TestLongestStream(t *testing.T) {
 		s := inMemory(t, func(p *peer) {
 			p.next()
 			p.send(sse + chunk(delta("x")) + chunk(delta("y")))
-			time.Sleep(time.Minute)
+			bubble.Sleep(time.Minute)
 			p.send(chunk(finish) + chunk(doneMark) + end)
 		})
 		u := to(t, s, limits)
 		cl := &client{}
 		c := callOf(u, cl, asStream)
-		cl.onWrite = func() error { time.Sleep(40 * time.Second); return nil }
+		cl.onWrite = func() error { bubble.Sleep(40 * time.Second); return nil }
 		o := u.Attempt(context.Background(), c)
 		wantClass(t, o, decision.OK)
 	})
@@ -416,7 +417,7 @@ func TestHeldStreamComesAtOnce(t *testing.T) {
 			p.next()
 			p.send(sse + chunk(role))
 			for range 50 {
-				time.Sleep(time.Second)
+				bubble.Sleep(time.Second)
 				p.send(chunk(delta(strings.Repeat("x", 3000))))
 			}
 			p.send(chunk(finish) + chunk(doneMark) + end)
@@ -447,7 +448,7 @@ func TestHeldStreamTooLarge(t *testing.T) {
 					p.next()
 					p.send(sse + chunk(role))
 					for range 50 {
-						time.Sleep(time.Second)
+						bubble.Sleep(time.Second)
 						p.send(chunk(delta(strings.Repeat("x", 3<<10))))
 					}
 					p.send(chunk(finish) + chunk(doneMark) + end)

@@ -13,6 +13,7 @@ import (
 
 	"failback/gateway/decision"
 	"failback/gateway/wire"
+	"failback/internal/bubble"
 )
 
 func zip(s string) string {
@@ -404,7 +405,7 @@ func TestWholeBoundsAUnaryAttempt(t *testing.T) {
 			p.next()
 			body := chatOf(200 << 10)
 			p.send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:150<<10]))
-			time.Sleep(time.Minute)
+			bubble.Sleep(time.Minute)
 			p.send(body[150<<10:])
 		}), nil)
 		o, _, _ := attempt(t, u, func(c *Call) { c.Whole, c.MaxHeld = 7*time.Second, 100<<10 })

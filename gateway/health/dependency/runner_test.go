@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 // network answers by address: nil accepts, an error refuses, absence hangs. It
@@ -87,7 +89,7 @@ func TestRunnerKeepsEachPace(t *testing.T) {
 		}
 		stop := started(t, r)
 		defer stop()
-		time.Sleep(31 * time.Second)
+		bubble.Sleep(31 * time.Second)
 		synctest.Wait()
 
 		if got := n.times("a:1"); !slices.Equal(got, []time.Duration{0, 10 * time.Second, 20 * time.Second, 30 * time.Second}) {
@@ -109,7 +111,7 @@ func TestRunnerKeepsEachPace(t *testing.T) {
 
 		// What is checked once a day is checked again soon where it failed.
 		n.set("c:1", nil)
-		time.Sleep(5 * time.Minute)
+		bubble.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if got := r.Snapshot()[2]; got.State != OK || len(n.times("c:1")) != 2 {
 			t.Errorf("c: %+v at %v", got, n.times("c:1"))
@@ -129,7 +131,7 @@ func TestConfigureKeepsWhatStays(t *testing.T) {
 		r := New(Options{Dial: n.dial, Checks: []Check{a, b, gone}})
 		stop := started(t, r)
 		defer stop()
-		time.Sleep(10 * time.Second)
+		bubble.Sleep(10 * time.Second)
 		b2 := b
 		b2.Target = "b:2"
 		again := b2
@@ -138,7 +140,7 @@ func TestConfigureKeepsWhatStays(t *testing.T) {
 		if got := r.Snapshot(); len(got) != 2 || got[0].State != Unknown || got[1].State != OK || time.Since(got[1].At) != 10*time.Second {
 			t.Errorf("right after: %+v", got)
 		}
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		synctest.Wait()
 		if got := n.times("a:1"); !slices.Equal(got, []time.Duration{0, time.Minute}) {
 			t.Errorf("a lost its pace: %v", got)
@@ -173,11 +175,11 @@ func TestRunEndsAndBeginsAgain(t *testing.T) {
 		stop()
 
 		// What nobody checks any more is unknown after a while.
-		time.Sleep(3*time.Minute + maxTimeout)
+		bubble.Sleep(3*time.Minute + maxTimeout)
 		if got := r.Snapshot()[0]; got.State != Failed {
 			t.Errorf("three checks may fail to take place: %+v", got)
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		if got := r.Snapshot()[0]; got.State != Unknown || got.Detail != "last checked 3 min ago: failed" {
 			t.Errorf("stale: %+v", got)
 		}

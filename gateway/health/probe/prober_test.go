@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"failback/gateway/decision"
+	"failback/internal/bubble"
 )
 
 // rig is a prober that runs in a bubble over an upstream that answers by do.
@@ -28,7 +29,7 @@ type rig struct {
 	out     int
 }
 
-func bubble(t *testing.T, o Options, f func(*rig)) {
+func inBubble(t *testing.T, o Options, f func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{T: t, do: passes, begun: map[id][]time.Time{}, now: map[id]int{}, most1: map[string]int{}, out1: map[string]int{}}
@@ -92,7 +93,7 @@ func (r *rig) does(f func(context.Context, Target) Result) {
 }
 
 func (r *rig) pass(d time.Duration) {
-	time.Sleep(d)
+	bubble.Sleep(d)
 	synctest.Wait()
 }
 
@@ -145,7 +146,7 @@ func wantGaps(t *testing.T, l []time.Time, every time.Duration) {
 }
 
 func TestProbesAtItsPace(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a, b := target("a"), target("b")
 		b.Every = 10 * time.Second
 		began := time.Now()
@@ -193,7 +194,7 @@ func TestProbesAtItsPace(t *testing.T) {
 }
 
 func TestCountsInARow(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a := target("a")
 		r.Configure([]Target{a})
 		if s := r.status(a); s.HasLast || !s.Uncapped || s.Held != "" || s.Next.Before(time.Now()) {
@@ -207,7 +208,7 @@ func TestCountsInARow(t *testing.T) {
 		want := [][2]int{{1, 0}, {2, 0}, {0, 1}, {0, 2}, {0, 0}, {0, 1}, {0, 2}, {1, 0}, {0, 0}}
 		n := 0
 		r.does(func(context.Context, Target) Result {
-			time.Sleep(100 * time.Millisecond)
+			bubble.Sleep(100 * time.Millisecond)
 			n++
 			return script[(n-1)%len(script)]
 		})
@@ -230,7 +231,7 @@ func TestCountsInARow(t *testing.T) {
 
 // What was not sent is no result.
 func TestHeld(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a := target("a")
 		r.Configure([]Target{a})
 		r.pass(4 * time.Minute)
@@ -265,7 +266,7 @@ func TestHeld(t *testing.T) {
 }
 
 func TestReloadKeepsHistory(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a, b := target("a"), target("b")
 		r.Configure([]Target{a, b, a})
 		if n := len(r.Snapshot()); n != 2 {
@@ -315,7 +316,7 @@ func TestReloadKeepsHistory(t *testing.T) {
 }
 
 func TestResultOfWhatIsNoTarget(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a := target("a")
 		release := make(chan struct{})
 		r.does(func(context.Context, Target) Result { <-release; return ended(decision.OK) })
@@ -334,7 +335,7 @@ func TestResultOfWhatIsNoTarget(t *testing.T) {
 
 // The cap is the candidate's, all its capabilities together, and its day UTC's.
 func TestDailyCost(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		r.does(func(context.Context, Target) Result {
 			return Result{Outcome: decision.Outcome{Class: decision.OK, InputTokens: 8, OutputTokens: 2}}
 		})
@@ -407,7 +408,7 @@ func TestCostWithoutUsage(t *testing.T) {
 }
 
 func TestHangs(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a, b := target("a"), target("b")
 		forever := make(chan struct{})
 		r.does(func(ctx context.Context, t Target) Result {
@@ -446,7 +447,7 @@ func TestHangs(t *testing.T) {
 
 // Those that hang for good take no slot from others.
 func TestHangingGivesSlotsBack(t *testing.T) {
-	bubble(t, Options{AtOnce: 2, PerUpstream: 2}, func(r *rig) {
+	inBubble(t, Options{AtOnce: 2, PerUpstream: 2}, func(r *rig) {
 		forever := make(chan struct{})
 		r.does(func(ctx context.Context, t Target) Result {
 			if t.Upstream == "bad" {
@@ -471,7 +472,7 @@ func TestHangingGivesSlotsBack(t *testing.T) {
 }
 
 func TestPanics(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a, b := target("a"), target("b")
 		var none []int
 		r.does(func(_ context.Context, t Target) Result {
@@ -503,9 +504,9 @@ func TestPanics(t *testing.T) {
 }
 
 func TestManyTargets(t *testing.T) {
-	bubble(t, Options{AtOnce: 20, PerUpstream: 3}, func(r *rig) {
+	inBubble(t, Options{AtOnce: 20, PerUpstream: 3}, func(r *rig) {
 		r.does(func(_ context.Context, t Target) Result {
-			time.Sleep(2 * time.Second)
+			bubble.Sleep(2 * time.Second)
 			return ended(decision.OK)
 		})
 		var ts []Target
@@ -543,11 +544,11 @@ func TestManyTargets(t *testing.T) {
 // Run ends what is under way, waits for it and drops what came of it; another
 // Run goes on from there.
 func TestRunEnds(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	inBubble(t, Options{}, func(r *rig) {
 		a := target("a")
 		r.does(func(ctx context.Context, _ Target) Result {
 			<-ctx.Done()
-			time.Sleep(time.Second) // it takes a while to end
+			bubble.Sleep(time.Second) // it takes a while to end
 			return ended(decision.ClientGone)
 		})
 		r.Configure([]Target{a})

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 func TestConnCarriesBytesAndEnds(t *testing.T) {
@@ -90,7 +92,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		// A bound in the past wakes who already waits.
 		go func() {
-			time.Sleep(time.Second)
+			bubble.Sleep(time.Second)
 			_ = b.SetReadDeadline(time.Unix(1, 0))
 		}()
 		if _, err := b.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -172,7 +174,7 @@ func TestHTTPInABubble(t *testing.T) {
 		l := Listen("a.test:80")
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			time.Sleep(time.Minute)
+			bubble.Sleep(time.Minute)
 			_, _ = w.Write(body)
 		})}
 		done := make(chan struct{})

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 // long makes a store of n lines of about a kilobyte, a second apart from 1970.
@@ -78,7 +80,7 @@ func TestSlowLinesRestEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := func(d time.Duration) {
-			time.Sleep(d) // of the test's own clock
+			bubble.Sleep(d) // of the test's own clock
 			if err := own.line(t.Context()); err != nil {
 				t.Fatal(err)
 			}

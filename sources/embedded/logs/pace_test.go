@@ -6,11 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"failback/internal/bubble"
 )
 
 // work is so much work on lines, up to the next look at the clock.
 func (t *turn) work(ctx context.Context, d time.Duration) error {
-	time.Sleep(d) // of the test's own clock
+	bubble.Sleep(d) // of the test's own clock
 	for range checked {
 		if err := t.line(ctx); err != nil {
 			return err

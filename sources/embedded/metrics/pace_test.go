@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"failback/internal/bubble"
 )
 
 // slowly is an iterator that takes so long for each sample.
@@ -22,7 +24,7 @@ func (s *slowly) Next() chunkenc.ValueType {
 	if s.left--; s.left < 0 {
 		return chunkenc.ValNone
 	}
-	time.Sleep(s.each)
+	bubble.Sleep(s.each)
 	return chunkenc.ValFloat
 }
 
@@ -57,7 +59,7 @@ func TestTheNextWaitsForTheRestOfTheLast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		bubble.Sleep(200 * time.Millisecond)
 		work.end()
 		ended := time.Now()
 		next, err := p.begin(t.Context())
@@ -85,9 +87,9 @@ func TestShortQueriesRestTogether(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Millisecond)
+				bubble.Sleep(time.Millisecond)
 				work.end()
-				time.Sleep(pause)
+				bubble.Sleep(pause)
 			}
 			if took := time.Since(began); took > want || took < want*9/10 {
 				t.Errorf("with pauses of %v it took %v, want %v", pause, took, want)
@@ -116,7 +118,7 @@ func TestShortQueriesGoFirst(t *testing.T) {
 				ended <- it.Err()
 			}()
 		}
-		time.Sleep(time.Second)
+		bubble.Sleep(time.Second)
 		began := time.Now()
 		work, err := p.begin(t.Context())
 		if err != nil {
@@ -132,7 +134,7 @@ func TestShortQueriesGoFirst(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		time.Sleep(time.Minute)
+		bubble.Sleep(time.Minute)
 		if p.free != 1 || len(p.fresh)+len(p.rested) != 0 {
 			t.Errorf("%d places are free, %d wait", p.free, len(p.fresh)+len(p.rested))
 		}
