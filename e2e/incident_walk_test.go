@@ -69,6 +69,18 @@ func (o *walker) key(key, named string) {
 	o.press(key)
 }
 
+// opens presses a key, named as in key, that leads to what alone has the heading, and
+// waits for all of it. Words that both screens have would say nothing of the
+// way from one to the other: the next key would be pressed at the former.
+func (o *walker) opens(key, named, heading string, words ...string) {
+	o.t.Helper()
+	if screen := o.shows(named); strings.Contains(screen, heading) {
+		o.t.Fatalf("%q is on the screen before %s:\n%s", heading, key, screen)
+	}
+	o.key(key, named)
+	o.shows(append(words, heading)...)
+}
+
 // reads waits for words that name a key for another screen.
 func (o *walker) reads(key, words string) {
 	o.t.Helper()
@@ -320,25 +332,19 @@ func (w *walk) notice(t *testing.T) {
 func (w *walk) understand(t *testing.T) {
 	t.Helper()
 	o := w.ana
-	o.key("d", "d decisions")
-	o.shows("ROUTE DECISIONS")
-	o.key("Enter", "enter open")
-	o.shows(" DECISION ")
+	o.opens("d", "d decisions", "ROUTE DECISIONS")
+	o.opens("Enter", "enter open", " DECISION ")
 	o.until("j", "j/k line", " WHY")
 	o.until("j", "j/k line", "was asked first; passed by before it: a (")
-	o.key("L", "L its lines")
-	o.shows("own LogQL", "1 of 1", "degraded_completed")
+	o.opens("L", "L its lines", "own LogQL", "1 of 1", "degraded_completed")
 	o.home()
 	o.key("l", "l logs")
 	o.until("k", "j/k query", " > first-switch")
-	o.key("Enter", "enter run")
-	o.shows("first 1 only", "degraded_completed")
+	o.opens("Enter", "enter run", "first 1 only", "degraded_completed")
 	o.home()
-	o.key("e", "e: all")
-	o.shows("CHANGES AND TRIPS", "SUSPECT > DEGRADED", "share 100% > 0%", "esc back")
+	o.opens("e", "e: all", "esc back", "CHANGES AND TRIPS", "SUSPECT > DEGRADED", "share 100% > 0%")
 	o.home()
-	o.key("i", "[i] incident")
-	o.shows("a degraded", "by auto, for degraded", "milestones", "first failure", "traffic back not yet")
+	o.opens("i", "[i] incident", "by auto, for degraded", "a degraded", "milestones", "first failure", "traffic back not yet")
 	o.until("j", "j/k line", "CLOSING ASKS")
 	o.home()
 }
@@ -353,8 +359,7 @@ func (w *walk) follow(t *testing.T) {
 	o.until("j", "j/k step", " > [ ]  1. ")
 	o.key("x", "x tick")
 	o.shows("ticked here alone", " > [x]  1. ")
-	o.key("W", "(W arms)")
-	o.shows("ARMED")
+	o.opens("W", "(W arms)", "ARMED")
 	o.until("j", "j/k step", " > [ ]  2. ")
 	o.key("x", "x tick")
 	o.shows(": 2 ticks kept")
@@ -383,8 +388,7 @@ func (w *walk) verify(t *testing.T) {
 	o.shows("failed 0.0%")
 	o.key("l", "l logs")
 	o.until("j", "j/k query", " > not-allowed")
-	o.key("Enter", "enter run")
-	o.shows("as it must be")
+	o.opens("Enter", "enter run", "none in 24h", "as it must be")
 	o.home()
 
 	// Both write down what they saw.
@@ -395,8 +399,7 @@ func (w *walk) verify(t *testing.T) {
 	o.home()
 	b := w.ben
 	b.key("i", "[i] incident")
-	b.key("W", "(W arms)")
-	b.shows("ARMED")
+	b.opens("W", "(W arms)", "ARMED")
 	b.key("n", "n note")
 	b.types("note", "provider called, ticket 4412")
 	b.until("j", "j/k line", "note: provider called, ticket 4412")
@@ -530,8 +533,7 @@ func (w *walk) end(t *testing.T) {
 	a, b := w.ana, w.ben
 	until(t, "traffic is back", func() bool { return !w.incident(t).Milestones.TrafficBack.IsZero() })
 	for _, o := range []*walker{a, b} {
-		o.key("i", "[i] incident")
-		o.shows("milestones")
+		o.opens("i", "[i] incident", "milestones")
 	}
 	a.key("x", "x close")
 	a.shows("Not answered yet: window, sampled, forbidden,", "1/6  ")

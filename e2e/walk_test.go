@@ -13,13 +13,6 @@ import (
 	"failback/gateway/operator/api"
 )
 
-// follow presses a key that the screen names, as it names it.
-func (tm *terminal) follow(key, named string) {
-	tm.t.Helper()
-	tm.await(fmt.Sprintf("%q, which names the key %s", named, key), func(screen string) bool { return strings.Contains(screen, named) })
-	tm.press(key)
-}
-
 var rowOfPrimary = regexp.MustCompile(`(?m)^ > anthropic-us-east-1 +([A-Z]+)\b.*? (\d+)%`)
 
 // primaryIs waits until the overview says that of the primary.
@@ -72,14 +65,10 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	tm.shows("WHAT TO CHECK FIRST")
 
 	// The logs say when it began.
-	tm.follow("l", "l logs")
-	tm.shows("first-switch")
-	tm.follow("Enter", "enter run")
-	tm.shows("first 1 only", "degraded_completed")
-	tm.follow("Escape", "esc back")
-	tm.shows("LOGS of the gateway itself", "not-allowed")
-	tm.follow("Escape", "esc back")
-	tm.shows("RUNBOOK provider returns 5xx")
+	tm.opens("l", "l logs", "LOGS of the gateway itself", "first-switch")
+	tm.opens("Enter", "enter run", "first 1 only", "degraded_completed")
+	tm.opens("Escape", "esc back", "not-allowed", "LOGS of the gateway itself")
+	tm.opens("Escape", "esc back", "RUNBOOK provider returns 5xx")
 	tm.home()
 
 	// The machine takes its traffic away, and says who did and why.
@@ -87,9 +76,8 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	if u := primary(); u.StateBy != "auto" || u.Share != 0 {
 		t.Errorf("degraded: %+v", u)
 	}
-	tm.follow("e", "e: all")
-	tm.shows("auto", "share 100% > 0%", "> DEGRADED")
-	tm.follow("Escape", "esc back")
+	tm.opens("e", "e: all", "esc back", "CHANGES AND TRIPS", "auto", "share 100% > 0%", "> DEGRADED")
+	tm.home()
 
 	// The runbook of the way back. The gate opens when the probes say so, not
 	// their status page: meanwhile the screen says what is missing.
@@ -99,18 +87,17 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	tm.home()
 	tm.shows("DEMO anthropic-us-east-1 is well again")
 	tm.shows("waits for ", "probes passed")
-	tm.follow("W", "next 5%: W, > then y")
-	tm.shows("ARMED")
+	tm.opens("W", "next 5%: W, > then y", "ARMED")
 
 	// Back, step by step in the table, each on evidence and none with a reason
 	// why it should go without.
-	tm.follow("?", "? keys")
-	tm.follow("b", "the step table of the upstream under the cursor")
+	tm.opens("?", "? keys", "KEYS at", "the step table of the upstream under the cursor")
+	tm.press("b")
 	tm.shows("DEGRADED", "SHARE 0%", "EVIDENCE   to leave degraded: probes passed")
 	verdict := "probes passed"
 	for _, share := range []int{5, 25, 75, 100} {
 		tm.shows("EVIDENCE", verdict)
-		tm.follow(">", "> up")
+		tm.key(">", "> up")
 		yes := fmt.Sprintf("y  send %d%%", share)
 		if share == 5 {
 			yes = "y  recover at 5%"
@@ -122,16 +109,14 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 		tm.shows("RECOV", fmt.Sprintf("SHARE %d%%", share)) // the title is short of room
 		verdict = fmt.Sprintf("EVIDENCE   pass at %d%%", share)
 	}
-	tm.follow("Escape", "esc back")
-	tm.shows("KEYS at")
-	tm.follow("Escape", "esc back")
+	tm.opens("Escape", "esc back", "KEYS at")
+	tm.home()
 	tm.primaryIs("HEALTHY", 100)
 	until(t, "the primary answers again", func() bool { return primary().Live.Value > 0.5 })
 	if u := primary(); u.FailbackID != "" {
 		t.Errorf("its failback has not ended: %+v", u)
 	}
-	tm.follow("e", "e: all")
-	tm.shows("share 75% > 100%", "RECOVERING > HEALTHY")
+	tm.opens("e", "e: all", "esc back", "CHANGES AND TRIPS", "share 75% > 100%", "RECOVERING > HEALTHY")
 	trail, err := client.Audit(t.Context(), 100)
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +135,7 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 	}
 
 	tm.home()
-	tm.key("i", "[i] incident")
-	tm.shows(primary().Name+" degraded", "by auto, for degraded")
+	tm.opens("i", "[i] incident", "by auto, for degraded", primary().Name+" degraded")
 	for i, q := range api.ClosingQuestions {
 		tm.answers(i, "seen to, "+q)
 	}
@@ -167,6 +151,6 @@ func TestFromOutageToClosedIncident(t *testing.T) {
 		}
 	}
 	tm.home()
-	tm.follow("q", "q end demo")
+	tm.key("q", "q end demo")
 	tm.restored(0)
 }
