@@ -205,6 +205,9 @@ func (g *Gateway) takeOutcomes(l []incident.Outcome) outcomesAnswer {
 	a := outcomesAnswer{UnknownIDs: []string{}, RefusedIDs: []string{}}
 	for _, o := range l {
 		j := g.incidents.recent.Judge(o)
+		if !j.Known {
+			j.Repeated = g.incidents.recent.Unknown(o)
+		}
 		switch {
 		case j.Repeated:
 			a.Repeated++
@@ -218,9 +221,9 @@ func (g *Gateway) takeOutcomes(l []incident.Outcome) outcomesAnswer {
 			a.UnknownIDs = append(a.UnknownIDs, o.RequestID)
 		default:
 			a.Counted++
+			g.incidents.outcome(o, j)
 		}
 		g.metrics.Outcome(o.Layer, j.Route, *o.Good)
-		g.incidents.outcome(o, j)
 	}
 	return a
 }

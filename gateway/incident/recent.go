@@ -47,29 +47,82 @@ type verdict struct {
 	by    uint32 // hash of the key's name
 }
 
-// ring is a set of the newest keys, with a mark each. The zero value is ready.
+// ring is a set of the recentMost keys that were added last, with a mark each. The
+// zero value is ready.
 type ring struct {
-	has  map[uint64]mark
-	keys []uint64
-	next int
+	at    map[uint64]int32 // where in slots a key is
+	slots []slot           // linked from the newest to the oldest, in a circle; none is free
+	first int32            // the newest; its prev is the oldest
 }
 
-func (r *ring) add(key uint64, m mark) {
-	if r.has == nil {
-		r.has = map[uint64]mark{}
+// slot is a key of a ring.
+type slot struct {
+	key        uint64
+	mark       mark
+	prev, next int32
+}
+
+// get returns what is remembered of key until the ring is changed, nil for nothing.
+func (r *ring) get(key uint64) *mark {
+	i, ok := r.at[key]
+	if !ok {
+		return nil
 	}
-	if _, ok := r.has[key]; ok {
-		r.has[key] = m
+	return &r.slots[i].mark
+}
+
+// add makes key the newest one, with m. Where there is no room the oldest goes.
+func (r *ring) add(key uint64, m mark) {
+	if r.at == nil {
+		r.at = map[uint64]int32{}
+	}
+	r.remove(key)
+	if len(r.slots) == recentMost {
+		r.remove(r.slots[r.slots[r.first].prev].key)
+	}
+	i := int32(len(r.slots))
+	s := slot{key: key, mark: m, prev: i, next: i}
+	if i > 0 {
+		s.prev, s.next = r.slots[r.first].prev, r.first
+	}
+	r.slots = append(r.slots, s)
+	r.link(i)
+	r.first = i
+}
+
+// link has the neighbours of slot i, and at, know where it is.
+func (r *ring) link(i int32) {
+	s := r.slots[i]
+	r.slots[s.prev].next, r.slots[s.next].prev = i, i
+	r.at[s.key] = i
+}
+
+// remove forgets key. The last slot takes the place of its own.
+func (r *ring) remove(key uint64) {
+	i, ok := r.at[key]
+	if !ok {
 		return
 	}
-	if len(r.keys) < recentMost {
-		r.keys = append(r.keys, key)
-	} else {
-		delete(r.has, r.keys[r.next])
-		r.keys[r.next] = key
-		r.next = (r.next + 1) % recentMost
+	delete(r.at, key)
+	s := r.slots[i]
+	r.slots[s.prev].next, r.slots[s.next].prev = s.next, s.prev
+	if r.first == i {
+		r.first = s.next
 	}
-	r.has[key] = m
+	last := int32(len(r.slots) - 1)
+	if i != last {
+		s := r.slots[last]
+		if s.next == last { // it is the only one
+			s.prev, s.next = i, i
+		}
+		r.slots[i] = s
+		r.link(i)
+		if r.first == last {
+			r.first = i
+		}
+	}
+	r.slots[last] = slot{}
+	r.slots = r.slots[:last]
 }
 
 // Add takes the end of a request of the client key that is so named, empty without
@@ -84,7 +137,7 @@ func (r *Recent) Add(requestID, owner string, degraded, good bool, e Epoch) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(other.has, key)
+	other.remove(key)
 	to.add(key, mark{epoch: e, good: good, owner: r.keyHash(owner)})
 }
 
@@ -103,35 +156,30 @@ type Outcome struct {
 
 // Judged is what became of an Outcome.
 type Judged struct {
-	Route    decision.Route // none: the request is not known, or not any more
+	Known    bool           // else nothing of what follows holds
+	Route    decision.Route // by which the request was answered; none if it is not known
 	Repeated bool           // the same key judged the same layer of it before
 	// Refused says that it is not this key's to judge: the workflow of a request of
 	// another key, or one verdict more than is counted of a layer.
 	Refused bool
-	Known   bool
 	WasGood bool  // how the request's workflow was counted
 	Epoch   Epoch // in which the request ended
 }
 
-// Judge takes o, which is well-formed. The first report of a key and layer stands;
-// who else o says has judged is for people alone.
+// Judge takes o, which is well-formed, if its request is remembered. The first report
+// of a key and layer stands; who else o says has judged is for people alone.
 func (r *Recent) Judge(o Outcome) Judged {
 	request, by := maphash.String(r.seed, o.RequestID), verdict{o.Layer, r.keyHash(o.Key)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	route, ended := decision.RouteFallback, &r.degraded
-	m, known := ended.has[request]
-	if !known {
-		route, ended = decision.RoutePrimary, &r.primary
-		m, known = ended.has[request]
+	route, m := decision.RouteFallback, r.degraded.get(request)
+	if m == nil {
+		route, m = decision.RoutePrimary, r.primary.get(request)
 	}
-	if !known {
-		report := maphash.Comparable(r.seed, [...]string{o.RequestID, o.Layer, o.Key})
-		_, repeated := r.unknown.has[report]
-		r.unknown.add(report, mark{})
-		return Judged{Route: decision.RouteNone, Repeated: repeated}
+	if m == nil {
+		return Judged{Route: decision.RouteNone}
 	}
-	j := Judged{Route: route, Known: true, WasGood: m.good, Epoch: m.epoch}
+	j := Judged{Known: true, Route: route, WasGood: m.good, Epoch: m.epoch}
 	of := 0
 	for _, v := range m.judged {
 		if v.layer == o.Layer {
@@ -145,7 +193,17 @@ func (r *Recent) Judge(o Outcome) Judged {
 		j.Refused = true
 	default:
 		m.judged = append(m.judged, by)
-		ended.has[request] = m
 	}
 	return j
+}
+
+// Unknown takes o, whose request nobody remembers, and reports whether it was taken
+// before.
+func (r *Recent) Unknown(o Outcome) (repeated bool) {
+	report := maphash.Comparable(r.seed, [...]string{o.RequestID, o.Layer, o.Key})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	repeated = r.unknown.get(report) != nil
+	r.unknown.add(report, mark{})
+	return repeated
 }
