@@ -5,7 +5,7 @@ import "fmt"
 // ParseError says what is wrong with a query's text.
 type ParseError struct {
 	// Line and Column are from 1, in characters. Both are 0 for the query as a
-	// whole; Line alone is where Loki does not know it, see token.
+	// whole; Line alone in an error of Loki's that does not tell it.
 	Line, Column int
 	Message      string // as Loki words it
 	Unsupported  bool   // it is LogQL, but outside the subset

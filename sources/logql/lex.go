@@ -25,15 +25,23 @@ const (
 	tokBad      kind = "" // text is the message
 )
 
-// token is one word of a query. Of what is more than a name, a string, a number
-// or a single sign Loki knows the column but not the line: there it is 0.
+// token is one word of a query.
 type token struct {
 	kind      kind
 	text      string // of a string: its value
 	line, col int
+	lost      bool // Loki knows its column alone: it is more than a name, a string, a number or a single sign
 	num       float64
 	dur       time.Duration
 	size      uint64
+}
+
+// lokisLine is the line as Loki tells it: 0 where it has lost it.
+func (t *token) lokisLine() int {
+	if t.lost {
+		return 0
+	}
+	return t.line
 }
 
 // keywords are never names. Like functions they are the same in any case.
@@ -200,7 +208,7 @@ func (l *lexer) next() token {
 		l.advance(n + 2)
 		return t
 	case c == '[':
-		t.line = 0
+		t.lost = true
 		n := strings.IndexByte(rest, ']')
 		if n < 0 {
 			return bad("missing closing ']' in duration")
@@ -217,16 +225,14 @@ func (l *lexer) next() token {
 		for n < len(rest) && (isNameByte(rest[n]) || rest[n] == '-') {
 			n++
 		}
-		t.kind, t.text, t.line = tokFlag, rest[:n], 0
+		t.kind, t.text, t.lost = tokFlag, rest[:n], true
 		l.advance(n)
 		return t
 	}
 	for _, op := range operators {
 		if strings.HasPrefix(rest, op) {
 			t.kind, t.text = kind(op), op
-			if len(op) > 1 {
-				t.line = 0
-			}
+			t.lost = len(op) > 1
 			l.advance(len(op))
 			return t
 		}
@@ -258,13 +264,13 @@ func (l *lexer) number(t token, rest string) token {
 	if f, err := strconv.ParseFloat(t.text, 64); err == nil && !strings.ContainsAny(t.text, "xX_") {
 		t.kind, t.num = tokNumber, f
 	} else if d, ok := parseDuration(t.text); ok {
-		t.kind, t.dur, t.line = tokDuration, d, 0
+		t.kind, t.dur, t.lost = tokDuration, d, true
 	} else if b, ok := parseSize(t.text); ok {
 		if b == 0 {
 			t.kind, t.text = tokBad, "binary literal has no digits" // 0B, which is how Loki writes it
 			return t
 		}
-		t.kind, t.size, t.line = tokBytes, b, 0
+		t.kind, t.size, t.lost = tokBytes, b, true
 	} else if n := len(t.text) - len(strings.TrimLeft(t.text, "0123456789.")); n < len(t.text) && !strings.ContainsRune("eExXpPbBoO_", rune(t.text[n])) {
 		// A number, and a name right behind it.
 		f, err := strconv.ParseFloat(t.text[:n], 64)

@@ -72,7 +72,7 @@ func (p *parser) regexp(at *token, text string) {
 func (p *parser) cur() *token {
 	t := &p.toks[p.pos]
 	if t.kind == tokBad {
-		panic(&ParseError{Line: t.line, Column: t.col, Message: t.text})
+		p.failAsLoki(t, t.text)
 	}
 	return t
 }
@@ -121,7 +121,7 @@ func (p *parser) unexpected(expecting ...kind) {
 		}
 		msg += string(k)
 	}
-	panic(&ParseError{Line: t.line, Column: t.col, Message: msg})
+	p.failAsLoki(t, msg)
 }
 
 // fail is an error of the query as a whole.
@@ -139,6 +139,12 @@ func (p *parser) wrong(format string, args ...any) {
 // stageWrong is wrong of a stage, which Loki writes before what is the matter.
 func (p *parser) stageWrong(stage, why string) { p.wrong("stage '%s' : %s", stage, why) }
 
+// failAsLoki is an error that Loki has too, at the place that it tells.
+func (p *parser) failAsLoki(t *token, msg string) {
+	panic(&ParseError{Line: t.lokisLine(), Column: t.col, Message: msg})
+}
+
+// failAt is an error that Loki has not.
 func (p *parser) failAt(t *token, msg string) {
 	panic(&ParseError{Line: t.line, Column: t.col, Message: msg})
 }

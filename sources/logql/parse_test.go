@@ -211,34 +211,56 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestRefusals: what is LogQL and not ours is refused by its name.
+// TestRefusals: what is LogQL and not ours is refused by its name, where it stands.
 func TestRefusals(t *testing.T) {
-	for _, tt := range []struct{ in, names string }{
-		{`{a="b"} | pattern "<x>"`, "| pattern"},
-		{`{a="b"} | regexp "(?P<x>.)"`, "| regexp"},
-		{`{a="b"} | unpack`, "| unpack"},
-		{`{a="b"} | decolorize`, "| decolorize"},
-		{`{a="b"} | logfmt x="y"`, "logfmt with expressions"},
-		{`{a="b"} |> "<_> x"`, "|>"},
-		{`{a="b"} !> "<_> x"`, "!>"},
-		{`{a="b"} |= ip("10.0.0.0/8")`, "ip()"},
-		{`{a="b"} | json | addr=ip("10.0.0.0/8")`, "ip()"},
-		{`{a="b"} | line_format "{{range .x}}{{end}}"`, "{{range}}"},
-		{`{a="b"} | line_format "{{define \"x\"}}{{end}}"`, "{{define}}"},
-		{`{a="b"} | line_format "{{now}}"`, "now"},
-		{`{a="b"} | label_format c="{{fromJson .x}}"`, "fromJson"},
-		{`rate_counter({a="b"} | unwrap x [5m])`, "rate_counter"},
-		{`label_replace(rate({a="b"}[5m]), "a", "b", "c", "d")`, "label_replace"},
-		{`sort(rate({a="b"}[5m]))`, "sort"},
-		{`sort_desc(rate({a="b"}[5m]))`, "sort_desc"},
-		{`approx_topk(3, rate({a="b"}[5m]))`, "approx_topk"},
-		{`vector(1) + on (a) group_left vector(2)`, "group_left"},
-		{`sum(1)`, "sum of a number"},
+	for _, tt := range []struct {
+		in        string
+		line, col int
+		names     string
+	}{
+		{`{a="b"} | pattern "<x>"`, 1, 11, "| pattern"},
+		{`{a="b"} | regexp "(?P<x>.)"`, 1, 11, "| regexp"},
+		{`{a="b"} | unpack`, 1, 11, "| unpack"},
+		{`{a="b"} | decolorize`, 1, 11, "| decolorize"},
+		{`{a="b"} | logfmt x="y"`, 1, 18, "logfmt with expressions"},
+		{`{a="b"} |> "<_> x"`, 1, 9, "|>"},
+		{`{a="b"} !> "<_> x"`, 1, 9, "!>"},
+		{`{a="b"} |= ip("10.0.0.0/8")`, 1, 12, "ip()"},
+		{`{a="b"} | json | addr=ip("10.0.0.0/8")`, 1, 23, "ip()"},
+		{`{a="b"} | line_format "{{range .x}}{{end}}"`, 1, 23, "{{range}}"},
+		{`{a="b"} | line_format "{{define \"x\"}}{{end}}"`, 1, 23, "{{define}}"},
+		{`{a="b"} | line_format "{{now}}"`, 1, 23, "now"},
+		{`{a="b"} | label_format c="{{fromJson .x}}"`, 1, 26, "fromJson"},
+		{`rate_counter({a="b"} | unwrap x [5m])`, 1, 1, "rate_counter"},
+		{`label_replace(rate({a="b"}[5m]), "a", "b", "c", "d")`, 1, 1, "label_replace"},
+		{`sort(rate({a="b"}[5m]))`, 1, 1, "sort"},
+		{`sort_desc(rate({a="b"}[5m]))`, 1, 1, "sort_desc"},
+		{`approx_topk(3, rate({a="b"}[5m]))`, 1, 1, "approx_topk"},
+		{`vector(1) + on (a) group_left vector(2)`, 1, 20, "group_left"},
+		{`sum(1)`, 1, 5, "sum of a number"},
+		{"{a=\"b\"}\n  |> `<_>\nx`", 2, 3, "|>"},
+		{"{a=\"b\"} |= `x\ny`\n| json | addr=ip(\"10.0.0.0/8\")", 3, 15, "ip()"},
 	} {
 		_, err := Parse(tt.in)
 		pe, ok := errors.AsType[*ParseError](err)
 		if !ok || !pe.Unsupported || !strings.Contains(pe.Message, tt.names+" ") || !strings.HasSuffix(pe.Message, "is not supported here") {
 			t.Errorf("%s: %v, want a refusal that names %s", tt.in, err, tt.names)
+			continue
+		}
+		if pe.Line != tt.line || pe.Column != tt.col {
+			t.Errorf("%s: %v, want line %d, col %d", tt.in, err, tt.line, tt.col)
+		}
+	}
+}
+
+// TestBoundsTellTheirPlace: an error that Loki has not never loses its line.
+func TestBoundsTellTheirPlace(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"{a=\"b\"}\n" + strings.Repeat(`|= "x"`, maxStages+2), "parse error at line 2, col 391: a pipeline has more than 64 stages"},
+		{"rate({a=\"b\"}\n[0s])", "parse error at line 2, col 1: range must be longer than 0: [0s]"},
+	} {
+		if _, err := Parse(tt.in); err == nil || err.Error() != tt.want {
+			t.Errorf("%.20q\n got %v\nwant %s", tt.in, err, tt.want)
 		}
 	}
 }

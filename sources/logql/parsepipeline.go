@@ -161,7 +161,7 @@ func (p *parser) logfmt() stage {
 		case "--keep-empty":
 			s.keepEmpty = true
 		default:
-			p.failAt(t, "syntax error: unexpected "+t.text)
+			p.failAsLoki(t, "syntax error: unexpected "+t.text)
 		}
 	}
 	if t := p.cur(); t.kind == tokIdent {
