@@ -18,7 +18,7 @@ func blame(d *decision.Decision) Spender {
 	}
 	for i := range d.Attempts {
 		a := &d.Attempts[i]
-		if a.Provider != d.Failed || a.Outcome.Class == decision.OK {
+		if a.Provider != d.Failed {
 			continue
 		}
 		if a.Outcome.Class == decision.LocalRefusal {

@@ -122,7 +122,7 @@ func pack(hours map[int64]*hour, fives map[int64]*Tally) Record {
 	places := map[Spender]uint64{}
 	for _, at := range newest(slices.Sorted(maps.Keys(hours)), maxHours) {
 		h := hours[at]
-		out := Hour{At: at, Good: h.Good, Bad: h.Bad, Served: int64(min(h.served, hourWidth).Round(time.Second) / time.Second)}
+		out := Hour{At: at, Good: h.Good, Bad: h.Bad, Served: int64(h.served.Round(time.Second) / time.Second)}
 		for _, by := range slices.SortedFunc(maps.Keys(h.by), compareSpenders) {
 			place, known := places[by]
 			if !known {

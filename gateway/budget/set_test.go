@@ -209,6 +209,15 @@ func TestConfigureKeepsCounts(t *testing.T) {
 	if r.Good != 2 || r.Bad != 1 || math.Abs(r.Spent.Value-4.0/3) > 1e-9 || r.Covered != 2*time.Minute {
 		t.Errorf("%+v", r)
 	}
+	// A longer window counts at once what had left the shorter one.
+	day := 26 * time.Hour
+	if r := report(t, s, at(day), Availability); r.Tally != (Tally{}) {
+		t.Errorf("after a day: %+v", r.Tally)
+	}
+	s.Configure(both(48*time.Hour), day)
+	if r := report(t, s, at(day), Availability); r.Tally != (Tally{2, 1}) {
+		t.Errorf("of two days: %+v", r.Tally)
+	}
 }
 
 func TestSpendersAreBounded(t *testing.T) {
@@ -228,8 +237,14 @@ func TestSpendersAreBounded(t *testing.T) {
 		}
 	}
 	check(s)
+	records := written(t, s, "g", at(0))
+	for _, r := range records {
+		if len(r.Who) > maxSpenders {
+			t.Errorf("%d spenders of one hour are written down", len(r.Who))
+		}
+	}
 	again := newSet(24 * time.Hour)
-	again.Restore(written(t, s, "g", at(0)), 0)
+	again.Restore(records, 0)
 	check(again)
 }
 
@@ -510,6 +525,39 @@ func TestCoveredOnce(t *testing.T) {
 	c.Others(written(t, b, "b", at(2*time.Hour)))
 	if r := report(t, c, at(time.Hour), Availability); r.Covered != 90*time.Minute {
 		t.Errorf("the longer of both: %+v", r)
+	}
+	c.Others(append(written(t, b, "b", at(2*time.Hour)), written(t, b, "d", at(2*time.Hour))...))
+	if r := report(t, c, at(time.Hour), Availability); r.Covered != 90*time.Minute {
+		t.Errorf("two others that served at once: %+v", r)
+	}
+}
+
+// What others counted leaves the window by the wall clock, in the midst of an
+// hour of this process whose clock was moved.
+func TestAnHourLeavesInTime(t *testing.T) {
+	s := newSet(2 * time.Hour)
+	s.Others([]Record{{Gateway: "b", Model: "m", Objective: Availability, Hours: []Hour{{At: began.Unix() / 3600, Good: 1}}}})
+	end := began.Truncate(time.Hour).Add(3 * time.Hour)
+	moved := func(wall time.Time) Instant { return Instant{wall, wall.Add(-20 * time.Minute).Sub(began)} }
+	if r := report(t, s, moved(end.Add(-time.Minute)), Availability); r.Good != 1 {
+		t.Errorf("before: %+v", r.Tally)
+	}
+	if r := report(t, s, moved(end), Availability); r.Good != 0 {
+		t.Errorf("after: %+v", r.Tally)
+	}
+}
+
+// A clock that is set by less than half a slot leaves every count where it is.
+func TestAClockSetALittle(t *testing.T) {
+	s := newSet(24 * time.Hour)
+	s.Observe(good(), 0)
+	for _, by := range []time.Duration{-2 * time.Minute, -time.Second, time.Second, 2 * time.Minute} {
+		now := at(time.Minute)
+		now.Wall = now.Wall.Add(by)
+		r := written(t, s, "g", now)[0]
+		if r.Hours[0].At != began.Unix()/3600 || r.Fives[0].At != began.Unix()/300 {
+			t.Errorf("set by %s: hour %d, five %d", by, r.Hours[0].At, r.Fives[0].At)
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func TestDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := started(t, parse(t, hook))
 		defer b.stop()
-		at := time.Now().Add(-time.Second)
+		at := time.Now().Add(-time.Second).In(time.FixedZone("CET", 3600))
 		b.Tell(Message{Kind: Degraded, Upstream: "a", Text: "two groups red for 60 s", At: at, Fields: map[string]string{"share": "0"}})
 		synctest.Wait()
 		posts := b.got()
@@ -165,7 +165,7 @@ func TestDelivered(t *testing.T) {
 		if fields := got.Fields; len(fields) != 1 || fields["share"] != "0" {
 			t.Errorf("fields: %v", fields)
 		}
-		if got.Fields = nil; !got.At.Equal(want.At) || len(got.ID) != 32 {
+		if got.Fields = nil; !got.At.Equal(want.At) || got.At.Location() != time.UTC || len(got.ID) != 32 {
 			t.Errorf("%+v", got)
 		}
 		got.At = want.At
@@ -237,6 +237,24 @@ func TestRepeatedUntilConfirmed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One that failed waits for its next turn, and another is not held up by it.
+func TestAMessageThatWaitsHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := started(t, parse(t, hook))
+		defer b.stop()
+		b.set(status(500))
+		b.Tell(Message{Kind: Degraded, Upstream: "a"})
+		synctest.Wait()
+		b.set(nil)
+		b.Tell(Message{Kind: Degraded, Upstream: "b"})
+		synctest.Wait()
+		if posts := b.got(); len(posts) != 2 || posts[1].body.Upstream != "b" {
+			t.Errorf("%+v", posts)
+		}
+		equal(t, b.ends(), []string{"none", "none", "webhook ok"})
+	})
 }
 
 func TestGivenUpAfterAnHour(t *testing.T) {
@@ -403,6 +421,43 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// What the former webhook answers says nothing of the one in force.
+func TestAnswerOfTheFormerWebhook(t *testing.T) {
+	for name, code := range map[string]int{"confirmed": http.StatusOK, "failed": http.StatusInternalServerError} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := started(t, parse(t, hook))
+				defer b.stop()
+				former := make(chan struct{})
+				b.set(func(w http.ResponseWriter, q *http.Request) {
+					if q.URL.Path == "/other" {
+						<-q.Context().Done()
+						return
+					}
+					<-former
+					w.WriteHeader(code)
+				})
+				b.Tell(Message{Kind: Degraded, Upstream: "a"})
+				synctest.Wait()
+				b.Configure(parse(t, "http://hook.test/other"), "PROD")
+				close(former)
+				synctest.Wait()
+				if s := b.Status(); !s.LastOK.IsZero() || s.LastError != "" || !s.LastErrorAt.IsZero() {
+					t.Errorf("%+v", s)
+				}
+				// What failed there is tried here at once.
+				want := 1
+				if code != http.StatusOK {
+					want = 2
+				}
+				if posts := b.got(); len(posts) != want {
+					t.Errorf("%d posts, want %d", len(posts), want)
+				}
+			})
+		})
+	}
 }
 
 // Tell returns whether or not anybody runs.
