@@ -1,7 +1,8 @@
 // Package store owns what must survive a crash or be shared between gateways:
 // typed buckets (a value per key, with revisions) and typed streams (values in
-// order, appended) over NATS JetStream. It never decides what a value means,
-// and nothing outside it knows NATS.
+// order, appended) over NATS JetStream, and the questions that those who use one
+// cluster ask each other, over the same connection. It never decides what a value
+// means, and nothing outside it knows NATS.
 //
 // # Where it is kept
 //
@@ -31,7 +32,8 @@
 // # To look at it
 //
 // Buckets are NATS key-value buckets named PREFIX_NAME, streams are streams of
-// that name, so the nats command reads those of a cluster. Values are JSON,
+// that name, so the nats command reads those of a cluster; questions go to the
+// subject PREFIX.ask.NAME and are answered to an inbox. Values are JSON,
 // {"v":1,"d":…}, v being the version of what d holds. In keys everything but
 // letters, digits, "-", "_" and "/" is written "=" and two hexadecimal digits
 // per byte.
