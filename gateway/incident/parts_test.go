@@ -39,12 +39,22 @@ func TestTheFirstFailure(t *testing.T) {
 		}, 400, 200},
 		"a part fails, now and then a bucket has none": {func(l *Look) {
 			for s := range 300 {
-				l.Attempt("a", s < 60 || s%5 < 2 && s/5%7 != 3 || s%5 > 1, at(float64(s)))
-				if s >= 60 && s/5%7 != 3 {
+				l.Attempt("a", true, at(float64(s)))
+				if s >= 60 && s/5%7 != 3 && s%5 < 2 {
 					l.Attempt("a", false, at(float64(s)))
 				}
 			}
 		}, 300, 60},
+		"one in ten failed before": {func(l *Look) {
+			for s := range 200 {
+				l.Attempt("a", s < 100 && s%10 > 0, at(float64(s)))
+				l.Attempt("a", s < 100, at(float64(s)))
+			}
+		}, 200, 100},
+		"after a night without requests": {func(l *Look) {
+			l.Attempt("a", false, at(1))
+			l.Attempt("a", false, at(900))
+		}, 901, 900},
 		"healthy again": {func(l *Look) {
 			for s := range 100 {
 				l.Attempt("a", s > 40, at(float64(s)))

@@ -140,3 +140,28 @@ func TestPingFollowsTheConfiguration(t *testing.T) {
 		}
 	})
 }
+
+// What the former URL answers says nothing of the one in force.
+func TestPingOfAFormerURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Board
+		former := make(chan struct{})
+		r := &receiver{}
+		r.answer.Store(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/other" {
+				<-q.Context().Done()
+				return
+			}
+			<-former
+			w.WriteHeader(http.StatusInternalServerError)
+		}))
+		p, stop := pinging(t, &b, r, pingURL)
+		defer stop()
+		p.Configure(&url.URL{Scheme: "http", Host: "ping.test", Path: "/other"})
+		close(former)
+		synctest.Wait()
+		if s := p.Status(); s != (PingStatus{Configured: true}) || r.pings.Load() != 2 {
+			t.Errorf("%+v after %d pings", s, r.pings.Load())
+		}
+	})
+}

@@ -90,6 +90,16 @@ func TestRTY10ShouldRetryIsObeyed(t *testing.T) {
 	}
 }
 
+// Patience is for what fits into the time that is left.
+func TestPatienceEndsWithTheDeadline(t *testing.T) {
+	o := decision.Outcome{Class: decision.RateLimited, Status: 429, HasRetryAfter: true, RetryAfter: 2 * time.Second}
+	for left, want := range map[time.Duration]bool{time.Second: false, 2 * time.Second: true} {
+		if a := SameAgain(Terms{}, o, Situation{Next: NextSubstitute, Patience: 3 * time.Second, MaxWait: left}); a.OK != want {
+			t.Errorf("%s left: %+v", left, a)
+		}
+	}
+}
+
 func TestARefusedStreamIsResentOnceAndFree(t *testing.T) {
 	o := decision.Outcome{Class: decision.Refused}
 	a := SameAgain(Terms{Task: Task{SideEffects: true}}, o, Situation{})
@@ -116,7 +126,9 @@ func TestUnprocessed(t *testing.T) {
 		{decision.Outcome{Class: decision.Reset}, false},
 		{decision.Outcome{Class: decision.AttemptTimeout}, false},
 		{decision.Outcome{Class: decision.Overloaded, Status: 500}, false}, // overloaded_error in the body
-		{decision.Outcome{Class: decision.LocalRefusal}, false},            // given up while it waited
+		{decision.Outcome{Class: decision.Overloaded, Status: 502}, false},
+		{decision.Outcome{Class: decision.RateLimited, Status: 504}, false},
+		{decision.Outcome{Class: decision.LocalRefusal}, false}, // given up while it waited
 		{decision.Outcome{Class: decision.LocalRefusal, Unprocessed: true}, true},
 	} {
 		if got := Unprocessed(c.o); got != c.want {

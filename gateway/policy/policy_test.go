@@ -169,6 +169,32 @@ func TestTheZeroTaskMayNotFallBack(t *testing.T) {
 	}
 }
 
+// A fallback's own key or account says nothing of the next candidate's, whatever
+// is configured for the primary's.
+func TestAFallbacksKeyHoldsNobodyUp(t *testing.T) {
+	for _, class := range []decision.Class{decision.Credential, decision.QuotaExhausted} {
+		for _, atPrimary := range []bool{true, false} {
+			v := MayFallback(Terms{Task: Task{Fallback: Any}}, Cause{Reason: decision.ReasonOf(class), AtPrimary: atPrimary}, Refused, Candidate{})
+			if v.Allowed == atPrimary {
+				t.Errorf("%s, at the primary %t: %+v", class, atPrimary, v)
+			}
+		}
+	}
+}
+
+// The client gets the status of an answer that cannot be read only if it blames
+// the client.
+func TestUnreadBlamesTheCaller(t *testing.T) {
+	for status, want := range map[int]int{200: 400, 302: 400, 400: 400, 404: 404, 422: 422, 499: 499, 500: 400, 529: 400} {
+		if e := Unread(decision.InvalidRequest, status); e.HTTPStatus != want || e.Status != decision.Rejected || e.Code != string(decision.InvalidRequest) {
+			t.Errorf("%d: %+v", status, e)
+		}
+	}
+	if e := Unread(decision.ContextLength, 200); e.Code != "context_length_exceeded" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // TestABoundSubstitute: what a substitute began stays with it only where the
 // task takes substitutes.
 func TestABoundSubstitute(t *testing.T) {
