@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +17,9 @@ import (
 
 	"failback/gateway/operator/api"
 )
+
+// stallFor is for a long look at a reader that stops; see CONTRIBUTING.md.
+var stallFor = flag.Duration("stall", 0, "how long the reader of TestTEL07AReaderThatStops stops; 0: 12s")
 
 // tap reads a gateway's decision log from a pipe while it is open.
 type tap struct {
@@ -76,14 +81,22 @@ func (p *tap) read() (decisions int, broken []string) {
 	return p.decisions, slices.Clone(p.broken)
 }
 
-// paced sends requests at a rate for a while and returns how long each took,
-// sorted, and how many did not get their answer.
-func paced(url string, rate int, d time.Duration) (took []time.Duration, failed int) {
+// pace is what became of requests that were sent at a rate.
+type pace struct {
+	took   []time.Duration // of each, sorted
+	failed int             // those that did not get their answer
+	rate   float64         // a second, as reached
+}
+
+// paced sends rate requests a second for d, or as many as the machine allows,
+// and waits for the end of each, at most patience.
+func paced(url string, rate int, d, patience time.Duration) pace {
 	const workers = 32
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}, Timeout: patience}
 	defer client.CloseIdleConnections()
 	began := time.Now()
-	var mu sync.Mutex
+	var mu sync.Mutex // guards p
+	var p pace
 	var wg sync.WaitGroup
 	for n := range workers {
 		wg.Go(func() {
@@ -101,17 +114,20 @@ func paced(url string, rate int, d time.Duration) (took []time.Duration, failed 
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			took, failed = append(took, own...), failed+bad
+			p.took, p.failed = append(p.took, own...), p.failed+bad
 		})
 	}
 	wg.Wait()
-	slices.Sort(took)
-	return took, failed
+	slices.Sort(p.took)
+	p.rate = float64(len(p.took)) / time.Since(began).Seconds()
+	return p
 }
 
-func figures(took []time.Duration, d time.Duration) string {
-	at := func(q float64) time.Duration { return took[int(q*float64(len(took)-1))].Round(10 * time.Microsecond) }
-	return fmt.Sprintf("%.0f req/s, p50 %s, p99 %s, most %s", float64(len(took))/d.Seconds(), at(0.5), at(0.99), at(1))
+func (p pace) at(q float64) time.Duration { return p.took[int(q*float64(len(p.took)-1))] }
+
+func (p pace) String() string {
+	const to = 10 * time.Microsecond
+	return fmt.Sprintf("%d requests, %.0f/s, p50 %s, p99 %s, most %s", len(p.took), p.rate, p.at(0.5).Round(to), p.at(0.99).Round(to), p.at(1).Round(to))
 }
 
 // TEL-07: a reader of the decision log that stops reading delays no request; what
@@ -127,19 +143,20 @@ func TestTEL07AReaderThatStops(t *testing.T) {
 	g := startAs(t, path, func(c *exec.Cmd) { c.Stdout = in })
 	_ = in.Close()
 	const (
-		rate  = 2000
-		calm  = 5 * time.Second
-		stall = 12 * time.Second
+		rate = 2000
+		calm = 5 * time.Second
 	)
+	stall := cmp.Or(*stallFor, 12*time.Second)
 	sent := 0
-	load := func(what string, d time.Duration) {
+	load := func(what string, d time.Duration) pace {
 		t.Helper()
-		took, failed := paced(g.url, rate, d)
-		sent += len(took)
-		if failed > 0 {
-			t.Errorf("%s: %d of %d requests failed", what, failed, len(took))
+		p := paced(g.url, rate, d, 2*stall)
+		sent += len(p.took)
+		if p.failed > 0 {
+			t.Errorf("%s: %d of %d requests failed", what, p.failed, len(p.took))
 		}
-		t.Logf("%s: %s", what, figures(took, d))
+		t.Logf("%s, %d/s wanted: %s", what, rate, p)
+		return p
 	}
 	tap.open <- struct{}{}
 	load("while it reads", calm)
@@ -147,10 +164,18 @@ func TestTEL07AReaderThatStops(t *testing.T) {
 		t.Errorf("%d lines are dropped while it reads", n)
 	}
 	close(tap.shut)
-	load("while it does not", stall)
+	taken, _ := tap.read()
+	stalled := load("while it does not", stall)
+	// All of them have ended and it still does not read: none waited for it.
+	if n, _ := tap.read(); n > taken+1 { // one may have been under way
+		t.Fatalf("the reader read %d lines after it stopped", n-taken)
+	}
+	if most := stalled.at(1); most > stall/2 {
+		t.Errorf("of %s that nobody read, a request took %s", stall, most)
+	}
 	log := g.state(t).Log
 	if log.Dropped == 0 {
-		t.Fatalf("after %d requests nothing is dropped: %+v", sent, log)
+		t.Fatalf("after %d requests, %.0f/s, nothing is dropped: %+v", sent, stalled.rate, log)
 	}
 	if got := sum(g.scrape(t), "failback_log_lines_dropped_total"); got < float64(log.Dropped) {
 		t.Errorf("the metrics say %g lines dropped, the state said %d", got, log.Dropped)

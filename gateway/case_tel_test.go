@@ -396,8 +396,9 @@ func TestTEL05(t *testing.T) {
 		if !near(value(d.FirstOutputMS), 1.3) || d.Attempts[0].FirstOutputMS != nil || !near(value(d.Attempts[1].FirstOutputMS), 0.3) {
 			w.Errorf("line %v, attempts %v and %v", value(d.FirstOutputMS), value(d.Attempts[0].FirstOutputMS), value(d.Attempts[1].FirstOutputMS))
 		}
-		if !near(w.gw.OperatorState().Traffic.FirstOutputP95.Value, 2) && w.gw.OperatorState().Traffic.FirstOutputP95.Value < 1.3 {
-			w.Errorf("the state says p95 %v", w.gw.OperatorState().Traffic.FirstOutputP95)
+		// Of 2 s and 1.3 s the p95 is the longer one; the state's is right to 2 %.
+		if p95 := w.gw.OperatorState().Traffic.FirstOutputP95; p95.State != api.StateValue || math.Abs(p95.Value-2) > 0.02*2 {
+			w.Errorf("the state says p95 %v", p95)
 		}
 		// A's preamble is swallowed by its failure; it is no output of anybody.
 		w.up["A"].plays(func(e *exchange) {
@@ -467,7 +468,7 @@ func TestTEL05(t *testing.T) {
 		w.answered(p, w.ask(p), "A")
 		d := w.last()
 		n, s := sample(w, "A")
-		if n > 1 || n == 1 && (!near(s, 0.7) || !near(value(d.FirstOutputMS), 0.7)) || n == 0 && d.FirstOutputMS != nil {
+		if n != 1 || !near(s, 0.7) || !near(value(d.FirstOutputMS), 0.7) {
 			w.Errorf("count %v, sum %v, line %v", n, s, value(d.FirstOutputMS))
 		}
 	})
