@@ -55,11 +55,7 @@ func (l *lokiClient) Query(ctx context.Context, gen uint64, q LogQuery) Answer[L
 // pages asks one question, its defaults filled in. A log of the gateway's own
 // that is ill is asked all the same: what it has is answered.
 func (l *lokiClient) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) {
-	most := MaxLogsLimit
-	if m := int(l.most.Load()); m > 0 {
-		most = min(m, most)
-	}
-	a, err := askPages(ctx, q, most, l.ask)
+	a, err := askPages(ctx, q, l.ask)
 	ill := l.said.Load()
 	if ill == nil {
 		return a, err
@@ -76,6 +72,9 @@ func (l *lokiClient) pages(ctx context.Context, q LogQuery) (*LogAnswer, error) 
 // ask asks for one answer with q's limit, or with the server's own if that is
 // smaller.
 func (l *lokiClient) ask(ctx context.Context, q LogQuery) (*LogAnswer, error) {
+	if m := int(l.most.Load()); m > 0 {
+		q.Limit = min(m, q.Limit)
+	}
 	a, err := l.askOnce(ctx, q)
 	for n := 1; n <= l.patience.retries && passing(err) && ctx.Err() == nil; n++ {
 		if !pause(ctx, l.patience.wait(n, rand.Float64())) {

@@ -126,10 +126,10 @@ func (q LogQuery) from(m *LogMark) LogQuery {
 
 // askPages asks q, its defaults filled in, by pages: ask asks one, with that
 // limit and no other, and tells in the answer's question what it was asked
-// with. A server may give fewer lines at once than most. Lines at the edge of a
-// page are neither lost nor given twice; where one time has more lines than a
-// page holds the rest of them is missing, and a warning says so.
-func askPages(ctx context.Context, q LogQuery, most int, ask func(context.Context, LogQuery) (*LogAnswer, error)) (*LogAnswer, error) {
+// with, which may be less. Lines at the edge of a page are neither lost nor given
+// twice; where one time has more lines than a page holds the rest of them is
+// missing, and a warning says so.
+func askPages(ctx context.Context, q LogQuery, ask func(context.Context, LogQuery) (*LogAnswer, error)) (*LogAnswer, error) {
 	var (
 		out  *LogAnswer
 		mark = q.From
@@ -148,7 +148,7 @@ func askPages(ctx context.Context, q LogQuery, most int, ask func(context.Contex
 		if out != nil {
 			want -= len(out.Rows)
 		}
-		page.Limit = min(want+mark.count(), most)
+		page.Limit = min(want+mark.count(), MaxLogsLimit)
 		a, err := ask(ctx, page)
 		switch {
 		case err != nil && (out == nil || len(out.Rows) == 0 || ctx.Err() != nil):

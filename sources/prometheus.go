@@ -30,7 +30,7 @@ type prom struct {
 func newMetrics(r *remote, s api.Source) *prom {
 	p := &prom{remote: r, period: period(s), timeout: MetricsTimeout}
 	p.queries = promql.New(s.Selector, Window(p.period))
-	if s.TimeoutSeconds > 0 && !r.own {
+	if s.TimeoutSeconds > 0 {
 		p.timeout = time.Duration(s.TimeoutSeconds * float64(time.Second))
 	}
 	if way := r.transport; way != nil {
@@ -39,11 +39,7 @@ func newMetrics(r *remote, s api.Source) *prom {
 			return dated{rt}, err
 		}
 	}
-	method := s.Method
-	if r.own {
-		method = "" // nobody is between us
-	}
-	p.api = promv1.NewAPI(&caller{remote: r, method: method, timeout: p.timeout})
+	p.api = promv1.NewAPI(&caller{remote: r, method: s.Method, timeout: p.timeout})
 	return p
 }
 
