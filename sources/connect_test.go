@@ -94,6 +94,16 @@ func TestCredentialsStayWhereTheyBelong(t *testing.T) {
 	}
 	gateway.seen = nil
 	gateway.mu.Unlock()
+	// It writes all of its lines itself: which ones cannot be parsed is not asked.
+	if a := l.Query(t.Context(), 9, LogQuery{Query: "1", Instant: true, Unparsed: "2"}); a.Err != nil || a.Value.Unparsed != -1 {
+		t.Errorf("%+v, %v", a.Value, a.Err)
+	}
+	gateway.mu.Lock()
+	if n := len(gateway.seen); n != 1 {
+		t.Errorf("%d questions to the gateway's own log, want 1", n)
+	}
+	gateway.seen = nil
+	gateway.mu.Unlock()
 	if got, want := strings.Join(paths, " "), "/prometheus/api/v1/query /prometheus/api/v1/query /loki/api/v1/query"; got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}

@@ -464,6 +464,9 @@ func TestPatience(t *testing.T) {
 			t.Errorf("after %d: %s to %s", n, lo, hi)
 		}
 	}
+	if p, err := readPatience(environment("LOKI_CLIENT_MIN_BACKOFF", "60")); err != nil || p.wait(1, 1) != time.Minute {
+		t.Errorf("one that is longer than the usual longest: %+v, %v", p, err)
+	}
 	if _, err := readPatience(environment("LOKI_CLIENT_RETRIES", "many")); err == nil || !strings.Contains(err.Error(), "LOKI_CLIENT_RETRIES") {
 		t.Errorf("%v", err)
 	}

@@ -195,6 +195,9 @@ func TestLiveReset(t *testing.T) {
 	small.Models = []TopologyModel{{Name: "sonnet", Candidates: []TopologyCandidate{{Upstream: "b", Primary: true}}}}
 	small.Tasks = nil
 	l.Reset(small)
+	if tasks := l.Snapshot(time.Now()).Tasks; len(tasks) != 0 {
+		t.Errorf("tasks %v", tasks)
+	}
 	l.Decision(fellOver()) // began before
 	s := l.Snapshot(time.Now())
 	if _, ok := s.Upstreams["a"]; ok || len(s.Upstreams) != 1 {

@@ -478,8 +478,12 @@ func TestLogToFile(t *testing.T) {
 		// Rotated by hand: the old name goes on within a second, at once if asked.
 		rotated := path + ".1"
 		rename(t, path, rotated)
+		before := l.sink.(*fileSink).file
 		l.Reopen()
 		synctest.Wait()
+		if err := before.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("the file that was rotated is still open, and keeps its room on the disk: %v", err)
+		}
 		l.Decision(numbered(2))
 		synctest.Wait()
 		equal(t, ids(t, read(t, path)), upTo(2, 2))

@@ -1,8 +1,10 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -259,6 +261,48 @@ func TestLostLinesAreSaid(t *testing.T) {
 	}
 }
 
+// Lines that the disk has damaged are a problem for as long as they are kept.
+func TestDamagedLinesAreAProblem(t *testing.T) {
+	o := options(t)
+	o.Metrics = false
+	synctest.Test(t, func(t *testing.T) {
+		s := Open(o)
+		defer func() {
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		for n := range 3 {
+			if _, err := fmt.Fprintf(s.Lines(), `{"time":%q,"n":%d}`+"\n", time.Now().UTC().Format(time.RFC3339), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		ask := func() int {
+			_, body := get(t, s, api.LokiPath, "/api/v1/query_range?query="+url.QueryEscape(`{service_name="failback"}`)+"&end="+strconv.FormatInt(time.Now().Add(time.Minute).UnixNano(), 10))
+			return strings.Count(body, `\"n\":`)
+		}
+		if n, p := ask(), s.Problem(api.LokiPath); n != 3 || p != "" {
+			t.Fatalf("%d lines, %q", n, p)
+		}
+		files, err := filepath.Glob(filepath.Join(o.Dir, "lines", "*.log"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		b, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[bytes.Index(b, []byte(`"n":1`))+4] = '7'
+		if err := os.WriteFile(files[0], b, 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if n, p := ask(), s.Problem(api.LokiPath); n != 2 || !strings.Contains(p, "damaged on the disk") {
+			t.Errorf("%d lines, %q", n, p)
+		}
+	})
+}
+
 func TestGaps(t *testing.T) {
 	var g gaps
 	at := func(m int) time.Time { return time.Date(2026, 11, 30, 4, m, 0, 0, time.UTC) }
@@ -278,6 +322,13 @@ func TestGaps(t *testing.T) {
 		if got := g.between(at(tt.from), at(tt.to)); got != tt.want {
 			t.Errorf("%d to %d: %q, want %q", tt.from, tt.to, got, tt.want)
 		}
+	}
+	var near gaps // that somebody looked between two losses does not part them
+	for m, lost := range []uint64{0, 1, 1, 3, 3, 3, 4} {
+		near.look(lost, at(m))
+	}
+	if len(near.list) != 2 || near.list[0] != (gap{at(0), at(3), 3}) || near.list[1] != (gap{at(5), at(6), 1}) {
+		t.Errorf("%v", near.list)
 	}
 	if !g.now(at(11)) || g.now(at(12)) {
 		t.Error("now")

@@ -41,6 +41,12 @@ func TestQuery(t *testing.T) {
 	if a.Err != nil || a.Gen != 7 || len(a.Value.Rows) != 4 || !a.Value.CutOff || a.Value.Unparsed != 3 || a.Value.SearchedBytes <= 0 {
 		t.Errorf("%+v, %v", a.Value, a.Err)
 	}
+	for forward, first := range map[bool]int64{false: 9, true: 0} { // of ten lines four, from either end
+		q.Forward = forward
+		if a := l.Query(t.Context(), 1, q); a.Err != nil || len(a.Value.Rows) != 4 || a.Value.Rows[0].TS != from.Add(time.Duration(first)*time.Second).UnixNano() {
+			t.Errorf("forward %t: %+v, %v", forward, a.Value, a.Err)
+		}
+	}
 	for _, c := range []struct {
 		query, want string
 	}{{"{", "parse error"}, {`sum(count_over_time({service_name="failback"} | json | unwrap n [1m]))`, ""}} {
@@ -54,6 +60,25 @@ func TestQuery(t *testing.T) {
 	q.Query = sources.DefaultStreams
 	if a := l.Query(ctx, 1, q); !errors.Is(a.Err, context.Canceled) || Refusal(a.Err) != "" {
 		t.Errorf("%v", a.Err)
+	}
+}
+
+// Without a step a range of numbers has that of a Loki: about 250 points.
+func TestQueryWithoutAStep(t *testing.T) {
+	l, err := read(t, lines(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	for span, step := range map[time.Duration]time.Duration{time.Second: time.Second, 5 * time.Minute: time.Second, time.Hour: 14 * time.Second, 24 * time.Hour: 345 * time.Second} {
+		a := l.Query(t.Context(), 1, sources.LogQuery{Query: `vector(1)`, Start: end.Add(-span), End: end})
+		if a.Err != nil {
+			t.Errorf("%s: %v", span, a.Err)
+			continue
+		}
+		if p := a.Value.Series[0].Points; p[1].At.Sub(p[0].At) != step || p[0].At.After(end.Add(-span)) || p[len(p)-1].At.Before(end) {
+			t.Errorf("%s: %d points, the first %v and %v, the last %v; want one each %s", span, len(p), p[0].At, p[1].At, p[len(p)-1].At, step)
+		}
 	}
 }
 
@@ -89,8 +114,10 @@ func TestReadSkipsWhatIsNoLine(t *testing.T) {
 	if n, first := l.Skipped(); n != 2 || !strings.HasPrefix(first.Error(), "line 1: not a JSON object") {
 		t.Errorf("%d, %v", n, first)
 	}
-	if _, err := read(t, "no\nlog\n"); err == nil || !strings.HasPrefix(err.Error(), "a.log: no line of it is one of a decision log: line 1: ") {
-		t.Errorf("%v", err)
+	for _, text := range []string{"no\nlog\n", "no log"} {
+		if _, err := read(t, text); err == nil || !strings.HasPrefix(err.Error(), "a.log: no line of it is one of a decision log: line 1: ") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 	if l, err := read(t, ""); err != nil || l.lines.Len() != 0 {
 		t.Errorf("an empty file: %v", err)
@@ -121,6 +148,24 @@ func TestReadEndsWithItsContext(t *testing.T) {
 		}
 	}
 }
+
+// What was opened is closed, also where it is no log.
+func TestReadClosesTheFile(t *testing.T) {
+	for _, text := range []string{lines(1), "no log"} {
+		f := &closing{Reader: strings.NewReader(text)}
+		_, _ = Read(t.Context(), "f", func() (io.ReadCloser, error) { return f, nil }, nil)
+		if !f.closed {
+			t.Errorf("%q is left open", text)
+		}
+	}
+}
+
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
 
 type endless struct{}
 

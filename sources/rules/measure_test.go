@@ -81,6 +81,10 @@ func TestPercentilesOfBuckets(t *testing.T) {
 			t.Fatalf("%+v of buckets, %+v of values", of, want)
 		}
 	}
+	// Each bucket was asked for by itself: the last may have seen less.
+	if d := DistributeBuckets([]Bucket{{1, 3}, {2, 10}, {math.Inf(1), 4}}); d != (Distribution{10, 2, 2, 2, 2}) {
+		t.Errorf("buckets of several moments: %+v", d)
+	}
 	for name, b := range map[string][]Bucket{"none": nil, "without +Inf": {{1, 3}}, "empty": {{1, 0}, {math.Inf(1), 0}}} {
 		if d := DistributeBuckets(b); d != (Distribution{}) {
 			t.Errorf("%s: %+v", name, d)
@@ -211,6 +215,12 @@ func TestJudgeRefusesTooLittle(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	h := past(1000, func(i int) float64 { return float64(i%100) / 1000 }, func(i int) float64 { return float64(i%50) / 1000 })
+	// One that was hardly asked says nothing of what is usual.
+	h.Attempts["west"], h.Failures["west"] = Series{}, Series{}
+	for i := range 10 {
+		at := h.End.Add(-time.Duration(i) * Step).UnixMilli()
+		h.Attempts["west"][at], h.Failures["west"][at] = 1, 1
+	}
 	m, err := Judge(h)
 	if err != nil {
 		t.Fatal(err)

@@ -91,6 +91,30 @@ func TestTree(t *testing.T) {
 			"model.primary 1-10 provider=a error_class=server_error ERROR server_error",
 			"failover.policy 10-12 next=end why=breaker_open [breaker.blocked 11 b]",
 		}},
+		{"a breaker opens between two attempts", plain(func(d *decision.Decision) {
+			c := &d.Candidates[1]
+			c.Skipped, c.Blocked, c.SkippedAt = decision.BreakerOpen, true, 0
+			d.Attempts[0].Started = 5 * time.Millisecond
+			d.Candidates = append(d.Candidates, decision.Candidate{Provider: "c", Skipped: decision.BreakerOpen, Blocked: true, SkippedAt: 17 * time.Millisecond})
+		}), []string{
+			"ai.workflow 0-100 provider=b error_class=server_error",
+			"failover.policy 0-5 provider=a next=switch why=breaker_open [breaker.blocked 0 b]",
+			"model.primary 5-14 provider=a error_class=server_error ERROR server_error",
+			"failover.policy 14-20 provider=b next=switch why=repeated [breaker.blocked 17 c]",
+			"model.fallback 20-90 provider=b",
+			"response.parser 50-90 provider=b",
+		}},
+		{"the client leaves in the middle of a stream", plain(func(d *decision.Decision) {
+			o := &d.Attempts[1].Outcome
+			o.Class, o.Relayed = decision.ClientGone, true
+			d.Attempts[1].Next, d.Attempts[1].Why, d.Status = decision.NextEnd, decision.WhyRelayed, decision.Cancelled
+		}), []string{
+			"ai.workflow 0-100 provider=b error_class=client_gone",
+			"model.primary 1-10 provider=a error_class=server_error ERROR server_error",
+			"failover.policy 10-20 provider=b next=switch why=repeated",
+			"model.fallback 20-90 provider=b error_class=client_gone",
+			"response.parser 50-90 provider=b error_class=client_gone",
+		}},
 		{"nobody may be asked", plain(func(d *decision.Decision) {
 			d.Attempts, d.Reason, d.Status, d.Selected = nil, decision.BreakerOpen, decision.Human, ""
 			d.Candidates[0].Skipped, d.Candidates[0].Blocked = decision.BreakerOpen, true

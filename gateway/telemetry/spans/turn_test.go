@@ -130,6 +130,45 @@ func TestRetryAfterAtTheEnd(t *testing.T) {
 	}
 }
 
+// overtaken is a collector without a network at whose end somebody still observes:
+// one who looked before Stop was called.
+type overtaken struct {
+	busy
+	e *Exporter
+}
+
+func (o *overtaken) Stop(context.Context) error {
+	o.e.queue <- sampled()
+	return nil
+}
+
+// What comes when nobody sends any more is counted.
+func TestObservedWhileStopBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, b := begun(t, 0)
+		e.sender.Client = &overtaken{*b, e}
+		err := e.Stop(t.Context())
+		if s := e.Stats(); err == nil || s.Dropped != spansOfOne {
+			t.Errorf("%v, %+v", err, s)
+		}
+	})
+}
+
+// What a proxy before the collector answers, or one that is overloaded, passes;
+// what is wrong with the request does not.
+func TestWhatIsTriedAgain(t *testing.T) {
+	for code, again := range map[int]bool{
+		429: true, 502: true, 503: true, 504: true,
+		301: false, 400: false, 401: false, 404: false, 413: false, 500: false,
+	} {
+		a := &answers{}
+		a.note(&http.Response{StatusCode: code})
+		if f := a.failure(errors.New("no success")); f.again != again {
+			t.Errorf("%d: sent again: %t", code, f.again)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 30, 4, 31, 0, 0, time.UTC)
 	for _, tt := range []struct {

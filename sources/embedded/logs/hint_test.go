@@ -11,13 +11,15 @@ import (
 // not UTF-8 may become, leave no line out.
 func TestHintsLeaveNothingOut(t *testing.T) {
 	s := open(t, Options{Dir: t.TempDir(), Labels: map[string]string{"service_name": "failback", "instance": "gw-1", "event": "of the stream"}})
-	store(t, s, at(1, `"event":"probe"`), at(2, `"event":"probe","instance":"gw-2"`), at(3, "\"event\":\"probe\",\"note\":\"a\xffbc d\""))
+	store(t, s, at(1, `"event":"probe"`), at(2, `"event":"probe","instance":"gw-2"`), at(3, "\"event\":\"probe\",\"note\":\"a\xffbc d\""),
+		at(4, `"event":"probe","note":"caf\u00e9s"`))
 	for query, want := range map[string]int{
-		`{service_name="failback"} | json | instance="gw-1"`:             3,
+		`{service_name="failback"} | json | instance="gw-1"`:             4,
 		`{service_name="failback"} | json | instance_extracted="gw-2"`:   1,
-		`{service_name="failback"} | json | event="of the stream"`:       3,
-		`{service_name="failback"} | json | event_extracted="probe"`:     3,
+		`{service_name="failback"} | json | event="of the stream"`:       4,
+		`{service_name="failback"} | json | event_extracted="probe"`:     4,
 		`{service_name="failback"} | json | note="a bc d"`:               1,
+		`{service_name="failback"} | json | note="cafés"`:                1,
 		`{service_name="failback"} | json | event="probe"`:               0,
 		`{service_name="failback"} | json | instance="gw-1" |= "gw-2"`:   1,
 		`{service_name="failback",instance="gw-1"} | json | note="none"`: 0,

@@ -35,6 +35,7 @@ func TestAnswersSayWhatTheyLack(t *testing.T) {
 		{"query", `count_over_time({service_name=~".+"}[5m])`, time.Minute, true},
 		{"query", `count_over_time({service_name=~".+"}[5m])`, 6 * time.Minute, false},
 		{"query", `sum(count_over_time({service_name=~".+"}[5m] offset 5m))`, 6 * time.Minute, true},
+		{"query", `sum(count_over_time({service_name=~".+"}[5m] offset 5m)) + sum(count_over_time({service_name=~".+"}[5m]))`, 6 * time.Minute, true},
 		{"query", `vector(1)`, time.Minute, false},
 		{"labels", "", time.Minute, false},
 	} {

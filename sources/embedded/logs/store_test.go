@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,22 @@ func TestWriteTakesSeveralLines(t *testing.T) {
 	await(t, "three lines", func() bool { w, _, _ := s.Stats(); return w == 3 })
 	if d := cmp.Diff([]string{a, b, c}, lines(t, s)); d != "" {
 		t.Error(d)
+	}
+}
+
+// What one burst took of memory is not kept.
+func TestAnEmptyQueueIsSmall(t *testing.T) {
+	q := newQueue(maxLine)
+	for range 8 {
+		if lost, _ := q.put(bytes.Repeat([]byte{'x'}, keepBytes/4)); lost > 0 {
+			t.Fatal("there is room for it")
+		}
+	}
+	if n := len(q.take()); n < 2*keepBytes {
+		t.Fatalf("%d bytes", n)
+	}
+	if n := len(q.take()); n != 0 || cap(q.lines)+cap(q.spare) > 2*keepBytes {
+		t.Errorf("%d bytes are taken twice, and there is room for %d and %d", n, cap(q.lines), cap(q.spare))
 	}
 }
 
