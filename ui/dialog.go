@@ -21,8 +21,6 @@ const (
 	// quietFor is how long no other key may come before and after a y. People
 	// do not type that fast; text pasted without brackets does.
 	quietFor = 120 * time.Millisecond
-	// oldData is the age from which the name must be typed.
-	oldData = 30 * time.Second
 )
 
 // field is where typed characters go.
@@ -136,10 +134,10 @@ func (d *dialog) assess(m *model) assessment {
 
 func (d *dialog) assessRaise(m *model, a *assessment, whole sources.Number) {
 	u, now := a.u, m.live.clock(m.now)
-	switch silent := m.live.state.Silence(m.now); {
-	case whole.State == sources.Unknown || silent >= oldData:
-		a.add("no", m.mute()+" for "+text.Age(silent)+": its state is unknown")
-	case whole.State == sources.Ageing:
+	switch whole.State {
+	case sources.Unknown:
+		a.add("no", m.mute()+" for "+text.Age(m.live.state.Silence(m.now))+": its state is unknown")
+	case sources.Ageing:
 		a.add("WARN", "what is shown is "+text.Age(whole.Age)+" old")
 	}
 	gated := false // the breaker line says what the gate says

@@ -385,9 +385,39 @@ func TestStaleRevision(t *testing.T) {
 		if got := screenOf(m); !strings.Contains(got, `ben anthropic-eu-west-1 share 25% > 5%`) {
 			t.Errorf("the other person's change is not shown:\n%s", got)
 		}
-		typed(m, "r", "y")
+		typed(m, "r")
+		bubble.Sleep(quietFor)
+		follow(m, keys(m, "y")...)
+		if len(r.sent) > 0 || !strings.Contains(m.message.text, "has just changed") {
+			t.Fatalf("right after the reread sent %+v, said %q", r.sent, m.message.text)
+		}
+		typed(m, "y")
 		if len(r.sent) != 1 || *r.sent[0].Revision != 119 || *r.sent[0].Share != 25 {
 			t.Fatalf("after reread sent %+v, said %q", r.sent, m.message.text)
+		}
+	})
+	// So does one that is heard of while the y waits for quiet.
+	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", ">")
+		bubble.Sleep(time.Second)
+		cmds := keys(m, "y")
+		changed(m, 5)
+		follow(m, cmds...)
+		if len(r.sent) > 0 || !strings.Contains(m.message.text, "nothing was sent: it changed meanwhile") {
+			t.Fatalf("sent %+v, said %q", r.sent, m.message.text)
+		}
+	})
+	// And one that the gateway alone knows of yet.
+	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
+		r.answer = func(api.Command) (*api.Result, error) {
+			return nil, &api.Error{Code: api.CodeStaleRevision, Message: "changed"}
+		}
+		typed(m, "W", "j", "j", "j", ">", "y", "y")
+		if len(r.sent) != 1 || !strings.Contains(m.message.text, "r rereads") {
+			t.Fatalf("sent %+v, said %q", r.sent, m.message.text)
+		}
+		if typed(m, "r", "y"); len(r.sent) != 2 {
+			t.Errorf("after reread sent %+v, said %q", r.sent, m.message.text)
 		}
 	})
 	inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
@@ -418,12 +448,11 @@ func TestAnswersOfTheGateway(t *testing.T) {
 		name string
 		err  error
 		want []string // on the screen
-		off  string   // why y is off afterwards
 	}{
-		{"stale", &api.Error{Code: api.CodeStaleRevision, Message: "changed", LastWrite: &api.Event{Event: "operator_command", Provider: "x", Action: "share", From: "100", To: "5", By: "ben", Result: "ok"}}, []string{"refused: ben was first"}, ""},
-		{"blocked", &api.Error{Code: api.CodeBlocked, Message: "two probes failed"}, nil, ""},
-		{"forbidden", &api.Error{Code: api.CodeForbidden, Message: "viewers do not write"}, []string{"refused: viewers do not write"}, ""},
-		{"lost", &api.UnreachableError{Target: "x", Err: context.DeadlineExceeded, MayHaveHappened: true}, []string{"it may have taken effect"}, ""},
+		{"stale", &api.Error{Code: api.CodeStaleRevision, Message: "changed", LastWrite: &api.Event{Event: "operator_command", Provider: "x", Action: "share", From: "100", To: "5", By: "ben", Result: "ok"}}, []string{"refused: ben was first"}},
+		{"blocked", &api.Error{Code: api.CodeBlocked, Message: "two probes failed"}, nil},
+		{"forbidden", &api.Error{Code: api.CodeForbidden, Message: "viewers do not write"}, []string{"refused: viewers do not write"}},
+		{"lost", &api.UnreachableError{Target: "x", Err: context.DeadlineExceeded, MayHaveHappened: true}, []string{"it may have taken effect"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -445,6 +474,14 @@ func TestAnswersOfTheGateway(t *testing.T) {
 			})
 		})
 	}
+	// What is in force and not in the audit yet is said so.
+	inBubble(t, calm, func(t *testing.T, m *model, r *recorder) {
+		r.answer = func(api.Command) (*api.Result, error) { return &api.Result{Message: "done", AuditPending: true}, nil }
+		typed(m, "W", "<", "y")
+		if m.message.text != "done (in force; the audit cannot be written now)" || m.message.style != warn {
+			t.Errorf("said %+v", m.message)
+		}
+	})
 	// A gate that objects at the last moment asks for a reason, and gets it.
 	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
 		r.answer = func(c api.Command) (*api.Result, error) {
@@ -609,6 +646,15 @@ func TestUndo(t *testing.T) {
 			t.Fatalf("stepped over another person's change: %+v", r.sent)
 		}
 	})
+	// Another step than the one that is restored is a step like any other.
+	inBubble(t, lowered("ana"), func(t *testing.T, m *model, _ *recorder) {
+		typed(m, "W", "u", "left")
+		d := m.dialog
+		a := d.assess(m)
+		if c, _, _ := d.command(&a); d.to != 75 || c.Undo || c.Share == nil || *c.Share != 75 || !a.needName || strings.Contains(screenOf(m), "undoes") {
+			t.Errorf("to %d, %+v, needs the name %t:\n%s", d.to, c, a.needName, screenOf(m))
+		}
+	})
 	// A raise of one's own is put back by an ordinary way down.
 	inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "W", "u", "y")
@@ -681,6 +727,19 @@ func TestDialogUnfreezes(t *testing.T) {
 		typed(m, "y")
 		if len(r.sent) != 1 {
 			t.Error("y does nothing in a window that is large again")
+		}
+	})
+}
+
+// A step whose beginning nobody knows was not held for as long as it asks.
+func TestAStepOfUnknownAgeWarns(t *testing.T) {
+	inBubble(t, quietly, func(t *testing.T, m *model, _ *recorder) {
+		s := quietState()
+		s.Upstreams[3].Since = time.Time{}
+		give(m, s, nil, nil)
+		typed(m, "W", "j", "j", "j", ">")
+		if a := m.dialog.assess(m); !a.needWhy || !slices.Contains(a.checks, check{"WARN", "held at 5% for ??; the step asks for 10m"}) {
+			t.Errorf("needs why %t: %+v", a.needWhy, a.checks)
 		}
 	})
 }

@@ -231,6 +231,14 @@ func TestLeave(t *testing.T) {
 			})
 		})
 	}
+	// ctrl+c ends what was open: whoever stays is asked nothing of before.
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		m.o.Started = true
+		typed(m, "W", "<", "ctrl+c", "esc")
+		if m.dialog != nil || m.leaving != nil {
+			t.Errorf("the dialog is there again:\n%s", screenOf(m))
+		}
+	})
 	// Held, q does not answer its own question.
 	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
 		m.o.Started = true
@@ -273,6 +281,12 @@ func TestStopTakesALoneY(t *testing.T) {
 			c := keys(m, "y")
 			_, cmd := m.Update(tea.PasteMsg{Content: "es"})
 			return append(c, cmd)
+		},
+		"and pasted before it": func(m *model) []tea.Cmd {
+			bubble.Sleep(time.Second)
+			_, cmd := m.Update(tea.PasteMsg{Content: "e"})
+			bubble.Sleep(time.Second)
+			return append(keys(m, "y"), cmd)
 		},
 		"no more armed": func(m *model) []tea.Cmd { bubble.Sleep(armFor); return keys(m, "y") },
 	} {
