@@ -84,6 +84,8 @@ type BudgetSpentGauge struct {
 }
 
 var (
+	startDef = definition{"failback_start_time_seconds", "gauge", nil,
+		"When the gateway's process began to count, in seconds since 1970: with another value counters began again at 0."}
 	breakerStateDef = definition{"failback_breaker_state", "gauge", []string{"provider", "region", "capability", "state"},
 		"State of a bucket: exactly one of closed, open, half_open and ramping is 1, the others are 0."}
 	breakerBlockedDef = definition{"failback_breaker_blocked_total", "counter", []string{"provider", "region", "capability"},
@@ -120,6 +122,7 @@ var (
 
 // definitions is every metric there is, in the order of the reference.
 var definitions = []definition{
+	startDef,
 	requestsDef, fallbacksDef, attemptsDef, firstOutputDef, durationDef,
 	breakerStateDef, transitionsDef, breakerBlockedDef, breakerEnforcedDef, refusalDef,
 	upstreamStateDef, healthDef, shareDef, stepsDef, ownDef, weightDef,

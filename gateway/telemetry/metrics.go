@@ -3,6 +3,7 @@ package telemetry
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -96,6 +97,9 @@ func NewMetrics(reg prometheus.Registerer, gauges func() Gauges) *Metrics {
 		clientRetries: newCounters(reg, clientRetriesDef),
 		outcomes:      newCounters(reg, outcomesDef),
 	}
+	start := prometheus.NewGauge(prometheus.GaugeOpts{Name: startDef.name, Help: startDef.help})
+	start.Set(float64(time.Now().UnixMilli()) / 1000)
+	reg.MustRegister(start)
 	if gauges != nil {
 		reg.MustRegister(newGaugeCollector(gauges))
 	}

@@ -2,6 +2,7 @@ package promql
 
 // The metrics that are asked for; see docs/metrics.md.
 const (
+	StartTime       = "failback_start_time_seconds"
 	RequestsTotal   = "ai_model_requests_total"
 	FallbacksTotal  = "ai_fallback_triggered_total"
 	AttemptsTotal   = "ai_model_attempts_total"

@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,12 +67,32 @@ func (q Query) Over(function string, over time.Duration, by, metric string, more
 	return sum(by) + "(" + function + "(" + q.Series(metric, more...) + "[" + Span(over) + "]))"
 }
 
-// Grown sums what counters grew by within a time, where that is above 0. Of a
-// series that has no sample of the hour before that time it is all it counts:
-// what a series begins with no increase tells.
+// Remembered is how long before its window Grown looks for what a counter was:
+// longer than scrapes are usually missing.
+const Remembered = 24 * time.Hour
+
+// Grown sums what counters grew by within a time, where that is above 0. No
+// increase tells what a series begins with, nor what happened while nothing was
+// scraped; so a counter also grew by
+//   - what it is above its last value of before, however long that is ago;
+//   - all it counts, where it was not there when its gateway was last seen before;
+//   - all it counts, where its gateway started within that time, or since it was
+//     last seen before.
+//
+// Of a gateway that started before and that was not seen within Remembered
+// nobody knows when it counted: that is no growth.
 func (q Query) Grown(over time.Duration, by, metric string, more ...string) string {
-	x, of := q.Series(metric, more...), Span(over)
-	return sum(by) + "((increase(" + x + "[" + of + "]) > 0) or (" + x + " > 0 unless last_over_time(" + x + "[1h] offset " + of + "))) > 0"
+	x, start, of := q.Series(metric, more...), q.Series(StartTime), Span(over)
+	before := func(series string) string {
+		return "last_over_time(" + series + "[" + Span(Remembered) + "] offset " + of + ")"
+	}
+	const here = " and on (job, instance) "
+	return sum(by) + "(" + strings.Join([]string{
+		"(increase(" + x + "[" + of + "]) > 0)",
+		"(" + x + " - " + before(x) + " > 0)",
+		"((" + x + " > 0 unless " + before(x) + ")" + here + before(start) + ")",
+		"(" + x + " > 0" + here + "(" + start + " > time() - " + strconv.FormatFloat(over.Seconds(), 'f', -1, 64) + " or " + start + " != " + before(start) + "))",
+	}, " or ") + ") > 0"
 }
 
 func sum(by string) string {

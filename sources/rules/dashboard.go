@@ -81,7 +81,7 @@ func sections(q query, t Thresholds) []section {
 				queries: []shown{{q.Rate("class", promql.AttemptsTotal), "{{class}}"}}},
 			{title: "Failures by upstream", about: "Part of an upstream's attempts that count against its breaker.", unit: unitPart,
 				queries: []shown{{q.Rate("provider", promql.AttemptsTotal, `class=~"`+blamed+`"`) + " / (" + q.Rate("provider", promql.AttemptsTotal) + " > 0)", "{{provider}}"}}},
-			{title: "Weights", about: "Effective promql.Weight of a candidate: the configured one times its recent success; the least of all gateways.", unit: unitCount,
+			{title: "Weights", about: "Effective weight of a candidate: the configured one times its recent success; the least of all gateways.", unit: unitCount,
 				queries: []shown{{"min by (model, provider) (" + q.Series(promql.Weight) + ")", "{{model}} {{provider}}"}}},
 			{title: "Turned away by breakers", about: "Requests a second that a bucket did not let through.", unit: unitRate,
 				queries: []shown{{q.Rate("provider, capability", promql.BreakerBlocked), "{{provider}} {{capability}}"}}},
