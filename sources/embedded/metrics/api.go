@@ -125,8 +125,8 @@ func (s *Store) routes() http.Handler {
 	name("status/buildinfo", buildInfo)
 	query("format_query", s.formatQuery)
 	query("query_exemplars", s.exemplars)
-	name("rules", nothing("groups"))
-	name("alerts", nothing("alerts"))
+	name("rules", s.rules)
+	name("alerts", alerts)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, &apiError{kind: notFound, err: errors.New("no such endpoint here: there are query, query_range, query_exemplars, format_query, series, labels, label/NAME/values, metadata, rules, alerts and status/buildinfo below " + base)})
 	})

@@ -166,6 +166,12 @@ func TestRefusals(t *testing.T) {
 		{"no query to format", "format_query", []string{"query", "up{"}, 400, "bad_data", `invalid parameter "query"`},
 		{"no exemplars of that", "query_exemplars", []string{"query", "up{"}, 400, "bad_data", `invalid parameter "query"`},
 		{"exemplars backwards", "query_exemplars", []string{"query", "up", "start", "2", "end", "1"}, 400, "bad_data", "must not be before start timestamp"},
+		{"rules of a kind", "rules", []string{"type", "X"}, 400, "bad_data", `invalid parameter "type": not supported value "x"`},
+		{"rules without alerts", "rules", []string{"type", "Alert", "exclude_alerts", "x"}, 400, "bad_data", `invalid parameter "exclude_alerts": error converting exclude_alerts: `},
+		{"rules that match", "rules", []string{"match[]", "1+1"}, 400, "bad_data", `invalid parameter "match[]"`},
+		{"many rules", "rules", []string{"group_limit", "x"}, 400, "bad_data", "group_limit needs to be a valid number"},
+		{"no rules", "rules", []string{"group_limit", "0"}, 400, "bad_data", "group_limit needs to be greater than 0"},
+		{"more rules", "rules", []string{"group_next_token", "x"}, 400, "bad_data", "group_limit needs to be present"},
 		{"elsewhere", "targets", nil, 404, "not_found", "no such endpoint"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

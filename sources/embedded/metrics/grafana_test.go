@@ -31,6 +31,7 @@ func TestGrafanaAsks(t *testing.T) {
 		{"test by POST", form("query", "query=1%2B1&time=4"), 200, `^{"status":"success","data":{"resultType":"scalar","result":\[4,"2"\]}}$`},
 		{"test by GET", plain("query?query=1%2B1&time=4.000"), 200, `"result":\[4,"2"\]`},
 		{"which Prometheus", plain("status/buildinfo"), 200, `"version":"3\.`},
+		{"rules of a kind", plain("rules?type=Alert&exclude_alerts=true&group_limit=5"), 200, `^{"status":"success","data":{"groups":\[\]}}$`},
 		{"rules of the ruler", plain("rules"), 200, `^{"status":"success","data":{"groups":\[\]}}$`},
 		{"rules of a kind", plain("rules?type=alert"), 200, `"groups":\[\]`},
 		{"alerts", plain("alerts"), 200, `^{"status":"success","data":{"alerts":\[\]}}$`},

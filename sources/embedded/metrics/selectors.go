@@ -46,23 +46,31 @@ func (s *Store) selection(r *http.Request) (selection, *apiError) {
 	if sel.end, err = timeParameter(r, "end", maxTime); err != nil {
 		return sel, badParameter("end", err)
 	}
+	var bad *apiError
+	sel.sets, bad = s.matchers(r)
+	return sel, bad
+}
+
+// matchers are those of each selector of r.
+func (s *Store) matchers(r *http.Request) ([][]*labels.Matcher, *apiError) {
 	for _, m := range r.Form["match[]"] {
 		if bad := s.tooLong("match[]", m); bad != nil {
-			return sel, bad
+			return nil, bad
 		}
 		if err := scan(m); err != nil {
-			return sel, badParameter("match[]", err)
+			return nil, badParameter("match[]", err)
 		}
 	}
-	if sel.sets, err = s.parser.ParseMetricSelectors(r.Form["match[]"]); err != nil {
-		return sel, badParameter("match[]", err)
+	sets, err := s.parser.ParseMetricSelectors(r.Form["match[]"])
+	if err != nil {
+		return nil, badParameter("match[]", err)
 	}
-	for _, set := range sel.sets {
+	for _, set := range sets {
 		if !slices.ContainsFunc(set, func(m *labels.Matcher) bool { return m != nil && !m.Matches("") }) {
-			return sel, badParameter("match[]", errors.New("match[] must contain at least one non-empty matcher"))
+			return nil, badParameter("match[]", errors.New("match[] must contain at least one non-empty matcher"))
 		}
 	}
-	return sel, nil
+	return sets, nil
 }
 
 func (s *Store) querier(ctx context.Context, sel selection) (storage.Querier, *apiError) {
