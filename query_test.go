@@ -198,6 +198,13 @@ tasks: {policy_question: {fallback: any}, document_summary: {fallback: any}, pay
 	if !strings.HasPrefix(out, "TIME                      REASON ") || strings.Count(out, "2026-11-30T") < 3 {
 		t.Errorf("over the range:\n%s", out)
 	}
+	// An own query over a range has a number each 250th of it.
+	for _, from := range []string{"--since=100m", "--start=-100m"} {
+		out, errs, code := runLine("query", "--logql", "vector(1)", from, "--file", linesFile)
+		if points := strings.Count(out, "\n") - 1; code != 0 || errs != "" || points < 250 || points > 252 {
+			t.Errorf("%s: exit %d, %d points, %s", from, code, points, errs)
+		}
+	}
 	// Numbers by step are of that step each: together they are the one number.
 	out, _, _ = runLine("query", "by-reason", "--step", "300", "--file", linesFile)
 	sum := 0

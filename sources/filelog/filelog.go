@@ -120,8 +120,12 @@ func (l *Log) Data(ctx context.Context, q sources.LogQuery) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	start, end, step := q.Start.UnixNano(), q.End.UnixNano(), q.Step
+	if step == 0 {
+		step = logql.DefaultStep(start, end)
+	}
 	r, err := logql.Eval(ctx, l.lines, logql.Request{
-		Query: parsed, Start: q.Start.UnixNano(), End: q.End.UnixNano(), Step: q.Step, Instant: q.Instant, Limit: q.Limit, Forward: q.Forward,
+		Query: parsed, Start: start, End: end, Step: step, Instant: q.Instant, Limit: q.Limit, Forward: q.Forward,
 	})
 	if err != nil {
 		return nil, err

@@ -14,8 +14,27 @@ func (q *Query) IsMetric() bool {
 	return !log
 }
 
+// Selector returns the matchers of a query that is a stream selector and nothing
+// else.
+func (q *Query) Selector() ([]Matcher, bool) {
+	e, ok := q.e.(*logExpr)
+	if !ok || len(e.stages) > 0 {
+		return nil, false
+	}
+	return e.matchers, true
+}
+
 // String writes the query in a canonical form that parses to the same query.
 func (q *Query) String() string { return strings.TrimSpace(q.e.String()) }
+
+// defaultPoints is about how many points a range has unless a step is given.
+const defaultPoints = 250
+
+// DefaultStep is the step that Loki takes for a range of which none is given.
+func DefaultStep(start, end int64) time.Duration {
+	length := float64(end) - float64(start) // may be more than an int64 holds
+	return max(time.Duration(length/float64(time.Second)/defaultPoints)*time.Second, time.Second)
+}
 
 // Request is a query with the time it is asked for.
 type Request struct {

@@ -278,6 +278,9 @@ func (a *lokiAPI) queryRange(ctx context.Context, r *request) (any, error) {
 }
 
 func (a *lokiAPI) eval(ctx context.Context, r *request, req logql.Request) (_ any, err error) {
+	if err := sharded(r.form); err != nil {
+		return nil, err
+	}
 	if req.Limit, err = limit(r.form); err != nil {
 		return nil, err
 	}
@@ -334,6 +337,9 @@ func (a *lokiAPI) values(_ context.Context, r *request) (any, error) {
 
 // series answers with the labels of each stream.
 func (a *lokiAPI) series(_ context.Context, r *request) (any, error) {
+	if err := sharded(r.form); err != nil {
+		return nil, err
+	}
 	streams, err := a.streams(r, append(r.form["match[]"], r.form["match"]...))
 	if err != nil {
 		return nil, err
@@ -414,26 +420,15 @@ func (s *Store) streams(start, end int64) ([]logql.Labels, error) {
 	return slices.CompactFunc(all, func(a, b logql.Labels) bool { return a.Compare(b) == 0 }), nil
 }
 
-// chosen is a Source without lines that keeps what it was asked for.
-type chosen struct{ ms []logql.Matcher }
-
-func (c *chosen) Select(_ context.Context, s logql.Selection, _ func(logql.Entry) bool) error {
-	c.ms = s.Matchers
-	return nil
-}
-
 // selector returns the matchers of a stream selector.
 func selector(text string) ([]logql.Matcher, error) {
 	q, err := logql.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	if q.IsMetric() {
-		return nil, badf("%q is no stream selector", text)
+	ms, ok := q.Selector()
+	if !ok {
+		return nil, badf("only label matchers are supported: %q is no stream selector alone", text)
 	}
-	var c chosen
-	if _, err := logql.Eval(context.Background(), &c, logql.Request{Query: q, End: 1, Limit: 1}); err != nil {
-		return nil, err
-	}
-	return c.ms, nil
+	return ms, nil
 }

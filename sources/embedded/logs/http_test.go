@@ -226,6 +226,8 @@ func TestWhatIsRefused(t *testing.T) {
 	h := recorded(t).Handler()
 	const selector = `{service_name="failback"}`
 	const number = `count_over_time({service_name="failback"}[1m])`
+	const filtered = selector + ` |= "nothing"`
+	const onlyMatchers = `only label matchers are supported: "{service_name=\"failback\"} |= \"nothing\"" is no stream selector alone`
 	for _, tc := range []struct {
 		path   string
 		params url.Values
@@ -249,7 +251,16 @@ func TestWhatIsRefused(t *testing.T) {
 		{"push", nil, 404, ""},
 		{"nope", nil, 404, "404 page not found"},
 		{"query_range", url.Values{"query": {selector}, "interval": {"5s"}}, 400, "the parameter interval is not supported here"},
-		{"index/stats", url.Values{"query": {number}}, 400, "is no stream selector"},
+		{"query_range", url.Values{"query": {selector}, "shards": {"0_of_2"}}, 400, "the parameter shards is not supported here"},
+		{"query", url.Values{"query": {number}, "shards": {"", "0_of_2"}}, 400, "the parameter shards is not supported here"},
+		{"series", url.Values{"match[]": {selector}, "shards": {"0_of_2"}}, 400, "the parameter shards is not supported here"},
+		{"index/stats", url.Values{"query": {number}}, 400, "only label matchers are supported: "},
+		{"index/stats", url.Values{"query": {filtered}}, 400, onlyMatchers},
+		{"index/volume", url.Values{"query": {filtered}}, 400, onlyMatchers},
+		{"index/volume", url.Values{"query": {filtered}, "targetLabels": {"instance"}}, 400, onlyMatchers},
+		{"series", url.Values{"match[]": {selector, filtered}}, 400, onlyMatchers},
+		{"labels", url.Values{"query": {filtered}}, 400, onlyMatchers},
+		{"label/instance/values", url.Values{"query": {selector + " | json"}}, 400, "only label matchers are supported: "},
 		{"index/volume", url.Values{"query": {selector}, "aggregateBy": {"labels"}}, 400, "aggregateBy=labels is not supported here"},
 		{"format_query", url.Values{"query": {"{"}}, 400, "parse error at line 1, col 2: syntax error: unexpected $end, expecting IDENTIFIER or }"},
 	} {

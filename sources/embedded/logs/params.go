@@ -7,16 +7,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"failback/sources/logql"
 )
 
 // What a request that does not say gets, and what none gets more of: Loki's
 // own defaults.
 const (
-	defaultSince  = time.Hour
-	defaultLimit  = 100
-	maxLimit      = 5000
-	maxPoints     = 11000
-	defaultPoints = 250
+	defaultSince = time.Hour
+	defaultLimit = 100
+	maxLimit     = 5000
+	maxPoints    = 11000
 	// labelsSince is how far back the labels and series of a request go.
 	labelsSince = 6 * time.Hour
 )
@@ -121,11 +122,10 @@ func seconds(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// step returns the step of a range query; one that is not given makes about
-// 250 points.
+// step returns the step of a range query.
 func step(q url.Values, start, end int64) (time.Duration, error) {
 	length := float64(end) - float64(start) // may be more than an int64 holds
-	d := max(time.Duration(length/float64(time.Second)/defaultPoints)*time.Second, time.Second)
+	d := logql.DefaultStep(start, end)
 	if v := q.Get("step"); v != "" {
 		var err error
 		if d, err = seconds(v); err != nil {
@@ -167,4 +167,14 @@ func forward(q url.Values) (bool, error) {
 	default:
 		return false, badf("invalid direction '%s'", v)
 	}
+}
+
+// sharded refuses to answer a part of a question, which a Loki asks another for.
+func sharded(q url.Values) error {
+	for _, v := range q["shards"] {
+		if v != "" {
+			return badf("the parameter shards is not supported here")
+		}
+	}
+	return nil
 }
