@@ -74,6 +74,36 @@ func TestAnAnswerReplacesWhatWasSeen(t *testing.T) {
 	}
 }
 
+// A long answer that its author gives again is the same one, as the record has it.
+func TestALongAnswerAgain(t *testing.T) {
+	b := opened()
+	long := strings.Repeat("x", 2*maxText)
+	for i, want := range []string{"is answered; ", "already"} {
+		if said, err := asks(b, answer("ana", long, at(float64(i)), time.Time{}), false); err != nil || !strings.Contains(said, want) {
+			t.Errorf("%q %v, want %q", said, err, want)
+		}
+	}
+}
+
+// As long as one question is left an incident is not closed, unless anyway.
+func TestOneQuestionIsLeft(t *testing.T) {
+	b := opened()
+	end := Op{Kind: OpClose, By: "ana", At: at(9)}
+	for _, id := range api.ClosingQuestions {
+		_, err := asks(b, end, false)
+		e, refused := errors.AsType[*api.Error](err)
+		if !refused || e.Code != api.CodeBlocked || !strings.Contains(e.Message, id) {
+			t.Errorf("%s is left: %v", id, err)
+		}
+		if _, err := asks(b, Op{Kind: OpAnswer, By: "ana", Text: "yes", Question: id, At: at(5)}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said, err := asks(b, end, false); said != "closed" || err != nil {
+		t.Errorf("%q %v", said, err)
+	}
+}
+
 // Two gateways that share a store take an answer each before they hear of each
 // other: the first one written stands, the other is told, and its author hears so.
 func TestAnswersAtTwoGateways(t *testing.T) {

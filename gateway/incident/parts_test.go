@@ -136,8 +136,12 @@ func TestTheRatioIsHeld(t *testing.T) {
 		{0.01, 100, true}, {0.01, 5, true}, {0.01, 100, true}, {0.01, 100, true}, {0.01, 100, false},
 	}
 	for i, s := range steps {
-		if got := minute(s.ratio, s.requests); got.Over != s.over {
+		got := minute(s.ratio, s.requests)
+		if got.Over != s.over {
 			t.Fatalf("step %d %+v: %+v", i, s, got)
+		}
+		if i == 7 && now.Sub(got.Since) < ratioHeld {
+			t.Errorf("it is over since %s, when it was noticed, and not since it was", got.Since)
 		}
 	}
 	if s := r.Step(now, 1, 1000, 0); s != (RatioState{}) {
@@ -262,6 +266,83 @@ func TestWhatJoins(t *testing.T) {
 	}
 }
 
+// One about nothing that is measured takes what comes within half a day.
+func TestWhatJoinsOneByHand(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Cause: api.CauseOperator, Title: "t", By: "ana"})
+	for after, want := range map[time.Duration]bool{11 * time.Hour: true, 13 * time.Hour: false} {
+		if r.Joins(day.Add(after)) != want {
+			t.Errorf("after %s: %t", after, !want)
+		}
+	}
+}
+
+// An outage that is over for an hour stays over: a drill the day after is not its.
+func TestWhatIsOverStaysOver(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
+	for i, phase := range []Phase{Ill, Back} {
+		r = r.Apply(Op{Writer: "w", Seq: uint64(2 + i), At: at(float64(i)), Kind: OpTrouble, Key: "degraded/a", Cause: api.CauseDegraded, Upstream: "a", Phase: phase, Shared: true})
+	}
+	lowered := Situation{Upstreams: []Upstream{{Name: "a", State: api.Recovering, Share: 25}}}
+	if f := Observe(at(1000), lowered, []Record{r}); len(f) != 1 || f[0].Phase != Recovered {
+		t.Errorf("within the hour: %+v", f)
+	}
+	if f := Observe(at(4000), lowered, []Record{r}); len(f) != 0 {
+		t.Errorf("after it: %+v", f)
+	}
+}
+
+// An upstream whose probes passed, and that is degraded anew, is ill again.
+func TestDegradedAnewIsARelapse(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
+	for i, phase := range []Phase{Ill, Recovered} {
+		r = r.Apply(Op{Writer: "w", Seq: uint64(2 + i), At: at(100 * float64(i)), Kind: OpTrouble, Key: "degraded/a", Cause: api.CauseDegraded, Upstream: "a", Phase: phase, Shared: true})
+	}
+	s := Situation{Upstreams: []Upstream{{Name: "a", State: api.Degraded, Since: day}}}
+	if f := Observe(at(200), s, []Record{r}); len(f) != 0 {
+		t.Errorf("degraded as it was: %+v", f)
+	}
+	s.Upstreams[0].Since = at(150)
+	if f := Observe(at(200), s, []Record{r}); len(f) != 1 || f[0].Phase != Ill || f[0].Incident != "x" {
+		t.Errorf("degraded anew: %+v", f)
+	}
+}
+
+// A change belongs to the newest that is open and about its upstream.
+func TestWhomAChangeConcerns(t *testing.T) {
+	about := func(id string, opened float64, state string, upstreams ...string) Record {
+		return Record{ID: id, State: state, OpenedAt: at(opened), Upstreams: upstreams, Troubles: map[string]Trouble{"k": {Phase: Ill}}}
+	}
+	e := decision.Event{Kind: decision.KindTrafficStep, Provider: "a"}
+	older, closed, other := about("older", 1, api.IncidentOpen, "a"), about("closed", 2, api.IncidentClosed, "a"), about("other", 3, api.IncidentOpen, "b")
+	for want, all := range map[string][]Record{"older": {other, closed, older}, "other": {other, closed}, "": {closed}} {
+		if r, ok := Concerned(all, e, at(10)); r.ID != want || ok != (want != "") {
+			t.Errorf("%q, want %q", r.ID, want)
+		}
+	}
+}
+
+// Of the requests that are named there are no more than so many, whoever adds them up.
+func TestTheRequestsThatAreKept(t *testing.T) {
+	var some Counts
+	for i := range MaxKept - 1 {
+		some.Kept = append(some.Kept, fmt.Sprint(i))
+	}
+	if sum := some.Plus(some); len(sum.Kept) != MaxKept || sum.Kept[MaxKept-1] != "0" || len(some.Kept) != MaxKept-1 {
+		t.Errorf("%d are kept: %q", len(sum.Kept), sum.Kept)
+	}
+}
+
+// What is counted after an incident was closed is none of it.
+func TestACountAfterTheEnd(t *testing.T) {
+	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
+	for i, kind := range []OpKind{OpCount, OpClose, OpCount} {
+		r = r.Apply(Op{Writer: "w", Seq: uint64(2 + i), At: at(float64(i)), Kind: kind, Counts: Counts{Failed: 1}})
+	}
+	if r.Counts.Failed != 2 || r.Open() {
+		t.Errorf("%+v", r.Counts)
+	}
+}
+
 // The bounds leave out transitions before anything that a person wrote, and count.
 func TestTheBounds(t *testing.T) {
 	r := Record{}.Apply(Op{Writer: "w", Seq: 1, At: day, Kind: OpOpen, ID: "x", Title: "t"})
@@ -328,7 +409,7 @@ func TestAChangeIsToldByWhoMadeIt(t *testing.T) {
 		for _, op := range order {
 			r = r.Apply(op)
 		}
-		if len(r.Entries) != 2 || r.Entries[1].Text != "b share 100% > 25%: drill" || r.Entries[1].Instance != "one" {
+		if len(r.Entries) != 2 || r.Entries[1].Text != `b share 100% > 25%  "drill"` || r.Entries[1].Instance != "one" {
 			t.Errorf("%+v", r.Entries)
 		}
 	}
@@ -342,6 +423,9 @@ func TestStaleIncidents(t *testing.T) {
 	all = append(all, Record{ID: "open", State: api.IncidentOpen, OpenedAt: day.Add(-1000 * 24 * time.Hour)})
 	if got := Stale(all, day); len(got) != 30 || got[0] != "200" {
 		t.Errorf("%v", got)
+	}
+	if got := Stale(all[:100], day.Add(keptFor-10*6*time.Hour)); len(got) != 89 || got[0] != "11" {
+		t.Errorf("after %s: %v", keptFor, got)
 	}
 	if got := Stale(all, day.Add(60*24*time.Hour)); len(got) != 230-121 {
 		t.Errorf("%d of them", len(got))

@@ -2,6 +2,7 @@ package incident
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,36 @@ func (c *clerk) follow(open map[string]time.Time) { c.Follow(c.later(time.Second
 
 // primary is what is collected of id.
 func (c *clerk) primary(id string) int { return int(c.Of(id).Primary) }
+
+// What a request adds: its end by who answered, each attempt by its upstream, and
+// its name where it was not as it should be.
+func TestWhatARequestCounts(t *testing.T) {
+	attempt := func(provider string, class decision.Class, hurried bool) decision.Attempt {
+		return decision.Attempt{Provider: provider, Hurried: hurried, Outcome: decision.Outcome{Class: class}}
+	}
+	var c Counts
+	for _, r := range []struct {
+		id             string
+		degraded, good bool
+		violation      bool
+		attempts       []decision.Attempt
+	}{
+		{"fine", false, true, false, []decision.Attempt{attempt("a", decision.OK, false)}},
+		{"switched", true, true, true, []decision.Attempt{attempt("a", decision.Reset, false), attempt("b", decision.OK, false)}},
+		{"failed", false, false, false, []decision.Attempt{attempt("a", decision.ServerError, false)}},
+		{"failed elsewhere", true, false, false, []decision.Attempt{attempt("b", decision.ServerError, false)}},
+		{"hasty", false, true, false, []decision.Attempt{attempt("a", decision.AttemptTimeout, true), attempt("a", decision.ClientGone, false)}},
+	} {
+		c.Request(&decision.Decision{RequestID: r.id, Primary: "a", Violation: r.violation, Attempts: r.attempts}, r.degraded, r.good)
+	}
+	want := Counts{
+		Primary: 2, Degraded: 1, Failed: 2, Forbidden: 1, Kept: []string{"switched", "failed", "failed elsewhere"},
+		Technical: Sides{Degraded: Tally{1, 1}, Primary: Tally{1, 2}}, Workflow: Sides{Degraded: Tally{1, 1}, Primary: Tally{2, 1}},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
 
 // A request counts in the incidents that were open when it ended, and so does what
 // is reported of it later.

@@ -57,6 +57,12 @@ func TestMergeTakesTheNewer(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
+	marked.Passed, marked.Served = nil, time.Second
+	merge(table, "a", marked)
+	if got := get(t, table, "a"); len(got.Passed) != 1 || got.Served != time.Minute {
+		t.Errorf("what another one lacks is lost here: %+v", got)
+	}
+
 	// Stored by the other one: a command on the revision seen before is stale.
 	seen := uint64(1)
 	if _, err := table.Set(Command{Upstream: "a", Share: 75, Revision: &seen, By: "ana"}); kindOf(err) != "stale" {

@@ -246,6 +246,54 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
+// What would not go to the thing that is named is not sent at all.
+func TestWhatIsNotSent(t *testing.T) {
+	sent := make(chan *http.Request, 10)
+	take := func(_ http.ResponseWriter, r *http.Request) { sent <- r }
+	addr, other := serve(t, take), serve(t, take)
+	none := func(what string) {
+		t.Helper()
+		select {
+		case r := <-sent:
+			t.Errorf("%s: %s %s was sent, with %v", what, r.Method, r.URL.EscapedPath(), r.Header)
+		default:
+		}
+	}
+	c := client(t, "http://"+addr, api.Options{Token: "tok", Session: "s1"})
+	for _, name := range []string{"", ".", ".."} {
+		if _, err := c.SetShare(t.Context(), name, api.Command{Share: new(0)}); err == nil {
+			t.Errorf("a command to %q", name)
+		}
+		if _, err := c.Incident(t.Context(), name); err == nil {
+			t.Errorf("incident %q", name)
+		}
+		none(name)
+	}
+	if _, err := client(t, "http://"+addr, api.Options{ReadOnly: true}).Reload(t.Context(), api.Command{}); err == nil {
+		t.Error("a command of a client that is read-only")
+	}
+	none("read-only")
+
+	// Other APIs of the gateway get its token, and no other server does; nor is
+	// asking them a console's presence.
+	h := http.Client{Transport: c.Transport()}
+	for _, u := range []string{"http://" + other + "/", "https://" + addr + "/"} {
+		if res, err := h.Get(u); err == nil {
+			res.Body.Close()
+			t.Errorf("%s is asked", u)
+		}
+		none(u)
+	}
+	res, err := h.Get("http://" + addr + api.PrometheusPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if r := <-sent; r.Header.Get("Authorization") != "Bearer tok" || r.Header.Get(api.SessionHeader) != "" {
+		t.Errorf("%v", r.Header)
+	}
+}
+
 // certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
