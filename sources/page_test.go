@@ -16,12 +16,15 @@ import (
 // lineStore answers query_range as a Loki does: from start on, before end, no
 // more than limit, and none over most.
 type lineStore struct {
-	most int
+	most    int
+	warning string // comes with every page but the first
+	fails   int    // which question is not answered, from 1; 0: none
 
 	mu      sync.Mutex
 	lines   []LogRow    // guarded by mu; in order of arrival
 	asked   []*pageWant // guarded by mu
 	tooMuch int         // guarded by mu; how often more than most was asked for
+	given   int64       // guarded by mu; the bytes that it says it searched: one a line
 }
 
 type pageWant struct {
@@ -70,6 +73,17 @@ func (s *lineStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(rows) > p.limit {
 		rows = rows[:p.limit]
 	}
+	s.mu.Lock()
+	said := []string{}
+	if n := len(s.asked); n == s.fails {
+		s.mu.Unlock()
+		http.Error(w, "gone", http.StatusInternalServerError)
+		return
+	} else if n > 2 && s.warning != "" { // of a later page
+		said = append(said, s.warning)
+	}
+	s.given += int64(len(rows))
+	s.mu.Unlock()
 	byLabels := map[string]*wireStreamOut{}
 	streams := []*wireStreamOut{}
 	for _, row := range rows {
@@ -81,7 +95,8 @@ func (s *lineStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		byLabels[k].Values = append(byLabels[k].Values, [2]string{strconv.FormatInt(row.TS, 10), row.Line})
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "streams", "result": streams}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "streams", "result": streams,
+		"stats": map[string]any{"summary": map[string]any{"totalBytesProcessed": len(rows)}}}, "warnings": said})
 }
 
 type wireStreamOut struct {
@@ -181,6 +196,30 @@ func TestLQL02Pages(t *testing.T) {
 			})
 		}
 	}
+	t.Run("LQL-02 what is said of a page is said of the whole", func(t *testing.T) {
+		s, _ := numberedLines(30, time.Second)
+		s.most = 7
+		s.warning = "an ingester is missing"
+		_, l := clients(t, serve(t, s.ServeHTTP))
+		q := q
+		q.Limit = 1000
+		a := l.Query(t.Context(), 1, q)
+		if a.Err != nil || len(a.Value.Rows) != 30 || a.Value.SearchedBytes != s.given || !slices.Equal(a.Value.Warnings, []string{s.warning}) {
+			t.Errorf("%+v, %v; %d bytes were given", a.Value, a.Err, s.given)
+		}
+		// Where a later page fails, what there is is an answer that goes on there.
+		s.fails = s.questions() + 3
+		a = l.Query(t.Context(), 1, q)
+		if a.Err != nil || len(a.Value.Rows) < 7 || !a.Value.CutOff || a.Value.More == nil || !strings.Contains(strings.Join(a.Value.Warnings, "|"), "the rest is missing") {
+			t.Fatalf("%+v, %v", a.Value, a.Err)
+		}
+		s.fails = 0
+		first := len(a.Value.Rows)
+		q.From = a.Value.More
+		if a = l.Query(t.Context(), 1, q); a.Err != nil || first+len(a.Value.Rows) != 30 {
+			t.Errorf("%d and %d lines, %v", first, len(a.Value.Rows), a.Err)
+		}
+	})
 	t.Run("LQL-02 a limit beyond all is bounded", func(t *testing.T) {
 		s, _ := numberedLines(3, time.Second)
 		_, l := clients(t, serve(t, s.ServeHTTP))

@@ -271,14 +271,18 @@ func TestTailFindsLateLines(t *testing.T) {
 	f.until("no older ones", func(lines []string, _ TailState) bool {
 		return slices.Equal(lines, []string{"first", "second", "third"})
 	})
+	s.add(at(-2500*time.Millisecond), "between them")
+	f.until("one that was late among the newest", func(lines []string, _ TailState) bool {
+		return slices.Equal(lines, []string{"first", "second", "third", "between them"})
+	})
 	_ = f.stop()
 
 	f = followTail(t, l, LogQuery{Query: "{}"})
-	f.until("all", func(lines []string, _ TailState) bool { return len(lines) == 4 })
+	f.until("all", func(lines []string, _ TailState) bool { return len(lines) == 5 })
 	s.add(at(-5*time.Minute), "took five minutes")
-	f.until("a late one", func(lines []string, _ TailState) bool { return len(lines) == 5 && lines[4] == "took five minutes" })
+	f.until("a late one", func(lines []string, _ TailState) bool { return len(lines) == 6 && lines[5] == "took five minutes" })
 	s.add(at(time.Second), "fourth")
-	f.until("none twice", func(lines []string, _ TailState) bool { return len(lines) == 6 && lines[5] == "fourth" })
+	f.until("none twice", func(lines []string, _ TailState) bool { return len(lines) == 7 && lines[6] == "fourth" })
 }
 
 // Where a tail goes on it remembers all that it gave.
@@ -471,10 +475,13 @@ func TestPatience(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A question that may be answered soon is asked again, one that is refused not.
-	for status, want := range map[int]int{503: 4, 429: 4, 400: 1, 401: 1} {
+	for status, want := range map[int]int{503: 4, 429: 4, 400: 1, 401: 1, 0: 4} {
 		asked := 0
 		_, l, err := Connect(nil, api.Sources{Loki: api.Source{URL: serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked++
+			if status == 0 { // it breaks off
+				panic(http.ErrAbortHandler)
+			}
 			http.Error(w, "no", status)
 		})}, Prometheus: api.Source{URL: "http://prom.example"}}, environment("LOKI_CLIENT_RETRIES", "3"))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -116,6 +117,21 @@ func TestQueriesThatAskForTooMuch(t *testing.T) {
 }
 
 // A line may take long: the end of the time is seen before the next.
+// Series are bounded before they are aggregated, when there is one too many.
+func TestSeriesBeforeTheyAreAggregated(t *testing.T) {
+	q, err := Parse(`count_over_time({app="x"} | json [1h])`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for had, refused := range map[int]bool{maxInner - 1: false, maxInner: true} {
+		s := newSampler(q.e.(*rangeAgg), nil, steps{n: 1}, &meter{b: newBudget(Request{}), ended: new(atomic.Bool)})
+		s.series = make([]*innerSeries, had)
+		if more := s.take(Entry{Labels: Labels{{"app", "x"}}, Line: []byte(`{"id":1}`)}); more == refused || (s.failed != nil) != refused {
+			t.Errorf("after %d series: %v", had, s.failed)
+		}
+	}
+}
+
 func TestEndsWithItsTime(t *testing.T) {
 	src := many(3000, 20_000)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

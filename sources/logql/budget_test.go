@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -131,6 +132,18 @@ func TestTheSourceSaysWhatWasWorked(t *testing.T) {
 	}
 	if err := Worked(t.Context(), time.Hour); err != nil {
 		t.Errorf("of no query: %v", err)
+	}
+}
+
+// What was worked before the line counts too.
+func TestALineDoesNotBeginAnew(t *testing.T) {
+	for worked, more := range map[time.Duration]bool{0: true, 59 * time.Minute: false} {
+		b := newBudget(Request{MaxWork: time.Hour})
+		b.work.Store(int64(worked))
+		m := &meter{b: b, ended: new(atomic.Bool), since: time.Now().Add(-2 * time.Minute)}
+		if m.look() != more || (b.err() == nil) != more {
+			t.Errorf("after %v and 2m in the line: %v", worked, b.err())
+		}
 	}
 }
 

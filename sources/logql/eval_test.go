@@ -321,13 +321,16 @@ func TestSteps(t *testing.T) {
 	if res, err := ask(t, src, `1 + 1`, Request{Instant: true}); err != nil || res.Kind != KindScalar {
 		t.Errorf("%v %v", res, err)
 	}
+	if res, err := ask(t, src, `vector(1)`, Request{End: maxPoints * sec, Step: time.Second}); err != nil || len(res.Series[0].Points) != maxPoints+1 {
+		t.Errorf("as many steps as there may be: %v", err)
+	}
 	for _, tt := range []struct {
 		query string
 		r     Request
 		want  string
 	}{
 		{`vector(1)`, Request{End: sec}, "zero or negative query resolution step widths are not accepted. Try a positive integer"},
-		{`vector(1)`, Request{End: 11_002 * sec, Step: time.Second}, "exceeded maximum resolution of 11,000 points per time series. Try increasing the value of the step parameter"},
+		{`vector(1)`, Request{End: (maxPoints + 1) * sec, Step: time.Second}, "exceeded maximum resolution of 11,000 points per time series. Try increasing the value of the step parameter"},
 		{`vector(1)`, Request{Start: 2 * sec, End: sec, Step: time.Second}, "end timestamp must not be before or equal to start time"},
 		{`{app="x"}`, Request{Instant: true}, "log queries are not supported as an instant query type, please change your query to a range query type"},
 		{`vector(1) / on () count_over_time({app=~".+"} | json [10s])`, Request{Instant: true, End: 10 * sec}, "pipeline error"},
@@ -395,6 +398,32 @@ func TestLimitAndOrder(t *testing.T) {
 	}
 	if got := logs(t, NewLines(slices.Repeat(same, 10)), `{app="x"}`, Request{}); len(got) != defaultLimit {
 		t.Errorf("%d lines without a limit, want %d", len(got), defaultLimit)
+	}
+}
+
+// What a part found and nobody needs is not counted against the answer.
+func TestAnAnswerThatIsThereIsGiven(t *testing.T) {
+	part := func(full bool, n int) *lineCollector {
+		c := &lineCollector{full: full, sets: []Labels{{{"app", "x"}}}}
+		for i := range n {
+			c.lines = append(c.lines, found{Line{TS: int64(i), Text: "line"}, 0})
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		first, second *lineCollector
+		whole         bool
+	}{
+		{part(false, 3), part(true, 2), true},
+		{part(false, 1), part(true, 2), true},
+		{part(false, 1), part(true, 1), false},
+		{part(true, 2), part(false, 3), false},
+	} {
+		res := &Result{most: 1 << 20}
+		err := inTurn(t.Context(), at(), func(l *labour) error { return gather(l, res, []*lineCollector{tt.first, tt.second}, 3) })
+		if (err == nil) != tt.whole || tt.whole && res.Stats.Found != 3 {
+			t.Errorf("%d and %d lines: %d found, %v", len(tt.first.lines), len(tt.second.lines), res.Stats.Found, err)
+		}
 	}
 }
 

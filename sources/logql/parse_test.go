@@ -83,6 +83,9 @@ func TestParseErrors(t *testing.T) {
 		{`{a="模"} )`, `parse error at line 1, col 9: syntax error: unexpected )`}, // columns are characters
 		{`rate({a="b"})`, `parse error at line 1, col 13: syntax error: unexpected )`},
 		{`rate({a="b"}[5x])`, `parse error at line 0, col 13: unknown unit "x" in duration "5x"`},
+		{`rate({a="b"}[1d1d])`, `parse error at line 0, col 13: not a valid duration string: "1d1d"`},
+		{`rate({a="b"}[1d1w])`, `parse error at line 0, col 13: not a valid duration string: "1d1w"`},
+		{`rate({a="b"}[292y300d])`, `parse error at line 0, col 13: duration out of range`},
 		{`rate({a="b"}[5m)`, `parse error at line 0, col 13: missing closing ']' in duration`},
 		{`{a="b} `, `parse error at line 1, col 4: literal not terminated`},
 		{`sum({a="b"})`, `parse error at line 1, col 12: syntax error: unexpected )`},

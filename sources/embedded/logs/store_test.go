@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -301,23 +302,33 @@ func TestPartitionsShareTheLines(t *testing.T) {
 		in = append(in, at(int64(i), `"event":"x"`))
 	}
 	store(t, s, in...)
-	for _, forward := range []bool{true, false} {
-		parts := s.Partitions(everything(forward), 3)
-		if len(parts) != 3 {
-			t.Fatalf("%d parts", len(parts))
-		}
-		var got []entry
-		for _, p := range parts {
-			part := collect(t, p, everything(forward))
-			if len(part) < partLines {
-				t.Errorf("a part has %d lines", len(part))
+	share := func(least int) {
+		t.Helper()
+		for _, forward := range []bool{true, false} {
+			parts := s.Partitions(everything(forward), 3)
+			if len(parts) != 3 {
+				t.Fatalf("%d parts", len(parts))
 			}
-			got = append(got, part...)
-		}
-		if d := cmp.Diff(collect(t, s, everything(forward)), got); d != "" {
-			t.Error(d)
+			var got []entry
+			for _, p := range parts {
+				part := collect(t, p, everything(forward))
+				if len(part) < least {
+					t.Errorf("a part has %d lines", len(part))
+				}
+				got = append(got, part...)
+			}
+			if d := cmp.Diff(collect(t, s, everything(forward)), got); d != "" {
+				t.Error(d)
+			}
 		}
 	}
+	share(partLines)
+	// Lines that come late, as they please.
+	for i := range 4 * partLines {
+		in = append(in, at(int64(i%(2*partLines)), `"event":"late"`))
+	}
+	store(t, s, in[4*partLines:]...)
+	share(0)
 }
 
 func TestATornLineIsDropped(t *testing.T) {
@@ -510,9 +521,36 @@ func TestOldLinesGo(t *testing.T) {
 	fresh := decision(r, now.UnixNano(), 1)
 	store(t, s, fresh)
 	await(t, "the old lines to go", func() bool { return len(segmentsOf(s)) == 1 })
-	if got := lines(t, s); len(got) == 0 || got[len(got)-1] != fresh {
+	if got := lines(t, s); !slices.Equal(got, []string{fresh}) { // not in the segment of the old ones
 		t.Errorf("%d lines", len(got))
 	}
+}
+
+// Also in a store that runs, and gets few lines: they are in several segments, for
+// the old ones to go before all are old.
+func TestOldLinesGoInTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Options{Dir: t.TempDir(), MaxAge: segments * time.Hour})
+		write := func(n int) string {
+			line := at(time.Now().UnixNano(), fmt.Sprintf(`"n":%d`, n))
+			if _, err := s.Write([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return line
+		}
+		pass := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+		write(1)
+		pass(time.Hour + 2*lookEvery)
+		second := write(2)
+		if n := segmentsOf(s); len(n) != 2 {
+			t.Errorf("segments %v", n)
+		}
+		pass((segments-1)*time.Hour + lookEvery)
+		if got := lines(t, s); !slices.Equal(got, []string{second}) {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 // fullDisk is a file on a disk that takes only so much.

@@ -145,6 +145,19 @@ func TestCloseWaitsForThoseWhoFollow(t *testing.T) {
 	}
 }
 
+// What arrives between two looks is not run ahead of: it would come twice.
+func TestFewStopsAtTheEnd(t *testing.T) {
+	s := open(t, Options{Dir: t.TempDir()})
+	store(t, s, at(1, `"n":1`), at(2, `"n":2`), at(3, `"n":3`))
+	end := s.end()
+	for row := range end.row + 1 {
+		at, to := place{end.number, 0}, place{end.number, row}
+		if got := s.few(at, to); got != to {
+			t.Errorf("from %v on, up to %v: %v", at, to, got)
+		}
+	}
+}
+
 func TestTailOfAnEmptyStore(t *testing.T) {
 	s := open(t, Options{Dir: t.TempDir()})
 	server := httptest.NewServer(s.Handler())
