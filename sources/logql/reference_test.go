@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -513,8 +514,13 @@ func refRange(op string, v []float64, rng time.Duration) float64 {
 		return sum / rng.Seconds()
 	case "bytes_over_time", "sum_over_time":
 		return sum
-	case "avg_over_time":
-		return sum / n
+	case "avg_over_time": // exactly, and rounded once
+		total := new(big.Rat)
+		for _, x := range v {
+			total.Add(total, new(big.Rat).SetFloat64(x))
+		}
+		mean, _ := total.Quo(total, big.NewRat(int64(len(v)), 1)).Float64()
+		return mean
 	case "min_over_time":
 		return sorted[0]
 	case "max_over_time":

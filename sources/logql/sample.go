@@ -324,6 +324,23 @@ func (all *sampler) add(l *labour, parts []*sampler) error {
 	return nil
 }
 
+// reducesLabels reports whether lines of several streams may become one series. An
+// average is then a sum by a count for Loki, which adds up both over its shards.
+func (e *rangeAgg) reducesLabels() bool {
+	if g := e.grouping; g != nil && (!g.without || len(g.labels) > 0) {
+		return true
+	}
+	return slices.ContainsFunc(e.log.stages, func(s stage) bool {
+		switch s := s.(type) {
+		case *pickStage:
+			return true
+		case *labelFormatStage:
+			return slices.ContainsFunc(s.formats, func(f labelFormat) bool { return f.t == nil })
+		}
+		return false
+	})
+}
+
 // splitSums is the stretch of time in whose pieces Loki adds up an instant query.
 const splitSums = int64(time.Hour)
 
@@ -343,7 +360,10 @@ func (e *rangeAgg) aggregate(ts []int64, v []float64, to int64, instant bool, bu
 	case "bytes_over_time", "sum_over_time":
 		return e.sum(ts, v, to, instant)
 	case "avg_over_time":
-		return sumOf(v) / n
+		if e.reducesLabels() {
+			return sumOf(v) / n
+		}
+		return meanOf(v)
 	case "min_over_time":
 		m := v[0]
 		for _, x := range v {
@@ -396,6 +416,19 @@ func sumOf(v []float64) float64 {
 		s += x
 	}
 	return s
+}
+
+// meanOf works an average out value by value, which no sum runs over in.
+func meanOf(v []float64) float64 {
+	var mean, count float64
+	for _, x := range v {
+		count++
+		if math.IsInf(mean, 0) && !math.IsNaN(x) && (!math.IsInf(x, 0) || x == mean) {
+			continue // it stays infinite, where the difference below would be no number
+		}
+		mean += x/count - mean/count
+	}
+	return mean
 }
 
 func variance(v []float64) float64 {
