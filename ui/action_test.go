@@ -1,12 +1,16 @@
 package ui
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
+
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
 	"failback/ui/text"
 )
 
@@ -286,6 +290,134 @@ func TestOutcome(t *testing.T) {
 		m.live.changes = append([]api.Event{stepped(20, 140, time.Second, "ben", "25", "75", "override", "")}, m.live.changes...)
 		if got := outcome(&m.live, &over, 25); got != "overridden" {
 			t.Errorf("of an override: %q", got)
+		}
+		// What was before all traffic was back is of another failback.
+		m.live.changes = []api.Event{stepped(30, 150, time.Minute, "auto", "100", "0", "degraded", ""), stepped(29, 149, time.Hour, "ana", "75", "100", "raised", ""), stepped(28, 148, 2*time.Hour, "auto", "25", "5", "retreat", "")}
+		if got := outcome(&m.live, &over, 25); got != "" {
+			t.Errorf("of the failback before: %q", got)
+		}
+	})
+}
+
+// Only what the machine began goes by itself, and not after it retreated too often.
+func TestByItself(t *testing.T) {
+	auto := &api.State{Failback: api.Failback{Advance: "auto"}}
+	plan := &api.Plan{By: "ana"}
+	for _, tt := range []struct {
+		s    *api.State
+		u    api.Upstream
+		want string
+	}{
+		{auto, api.Upstream{Health: api.Recovering}, "advance: auto"},
+		{auto, api.Upstream{Health: api.Recovering, Retreats: retreatsMost}, ""},
+		{auto, api.Upstream{Health: api.Degraded, HealthBy: "auto"}, "advance: auto"},
+		{auto, api.Upstream{Health: api.Degraded, HealthBy: "ana"}, ""},
+		{&api.State{}, api.Upstream{Health: api.Recovering}, ""},
+		{&api.State{}, api.Upstream{Health: api.Recovering, Plan: plan}, "plan of ana"},
+		{&api.State{}, api.Upstream{Health: api.Degraded, HealthBy: "auto", Plan: plan}, ""},
+	} {
+		if got := byItself(tt.s, &tt.u); got != tt.want {
+			t.Errorf("advance %q, %+v: %q, want %q", tt.s.Failback.Advance, tt.u, got, tt.want)
+		}
+	}
+}
+
+// Without evidence the time for which a step was held stands in for it; a
+// beginning that nobody knows is no time.
+func TestStandingWithoutEvidence(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := &api.State{Failback: api.Failback{Steps: []api.FailbackStep{{Share: 5, ObserveSeconds: 600}, {Share: 100}}}}
+	for _, tt := range []struct {
+		u      api.Upstream
+		says   string
+		enough bool
+	}{
+		{api.Upstream{Share: 5, Since: now.Add(-time.Minute)}, "held 1m of 10m", false},
+		{api.Upstream{Share: 5, Since: now.Add(-10 * time.Minute)}, "", true},
+		{api.Upstream{Share: 5}, "held ?? of 10m", false},
+		{api.Upstream{Share: 0}, "", true},
+	} {
+		if says, enough := standing(s, &tt.u, now); says != tt.says || enough != tt.enough {
+			t.Errorf("%+v: %q, %t; want %q, %t", tt.u, says, enough, tt.says, tt.enough)
+		}
+	}
+}
+
+// What was measured of a step is unknown with its gateway, and a probe that is held
+// has no next time.
+func TestTheStepTableOfASilentGateway(t *testing.T) {
+	inBubble(t, planned, func(t *testing.T, m *model, _ *recorder) {
+		m.Update(tea.WindowSizeMsg{Width: 140, Height: 60})
+		keys(m, "b")
+		if got := screenOf(m); !regexp.MustCompile(`> 2 +25% .* 4 112 +99\.\d% .* so far pass`).MatchString(got) {
+			t.Fatalf("the step in force is not measured:\n%s", got)
+		}
+		silence(m, 12*time.Second, true)
+		if got := screenOf(m); !regexp.MustCompile(`> 2 +\(25%\) .* \?\? +\?\? +\?\? +\?\? +\?\?`).MatchString(got) {
+			t.Errorf("it is measured although the gateway is silent:\n%s", got)
+		}
+	})
+	inBubble(t, func(m *model) {
+		s := degradedState(false)
+		for i := range s.Upstreams[0].Probes {
+			p := &s.Upstreams[0].Probes[i]
+			p.Held, p.NextAt = "breaker_open", time.Now().Add(9*time.Second)
+		}
+		give(m, s, nil, nil)
+	}, func(t *testing.T, m *model, _ *recorder) {
+		m.Update(tea.WindowSizeMsg{Width: 140, Height: 90})
+		keys(m, "b")
+		if got := screenOf(m); strings.Count(got, "  held  USD") != len(m.live.upstream("anthropic-us-east-1").Probes) {
+			t.Errorf("a probe that is held has a time:\n%s", got)
+		}
+	})
+}
+
+// What a revision was written for is said beside it; of the share's own why only
+// where that is the newest.
+func TestTheTitleOfAStepTableSaysTheNewestWhy(t *testing.T) {
+	inBubble(t, quietly, func(t *testing.T, m *model, _ *recorder) {
+		m.Update(tea.WindowSizeMsg{Width: 200, Height: 30})
+		s := quietState()
+		u := &s.Upstreams[3]
+		u.StateWhy, u.RevisedBy, u.RevisedAt = "5% held", "ana", u.Since
+		m.selected = u.Name
+		keys(m, "b")
+		give(m, s, nil, nil)
+		if got := m.failbackTitle().text(); !strings.HasSuffix(got, `"5% held"`) {
+			t.Errorf("the share is the newest: %q", got)
+		}
+		u.RevisedBy, u.RevisedAt = "ben", time.Now()
+		give(m, s, nil, nil)
+		if got := m.failbackTitle().text(); !strings.Contains(got, "by ben") || strings.Contains(got, "5% held") {
+			t.Errorf("ben wrote another thing: %q", got)
+		}
+	})
+}
+
+// Of what a share waits for, only what was given from here and is in force is
+// waited for; a passthrough that is over stands in no way.
+func TestWayOfWhatIsOver(t *testing.T) {
+	inBubble(t, quietly, func(t *testing.T, m *model, _ *recorder) {
+		way := func() string { return m.way(m.live.upstream("anthropic-eu-west-1"), m.whole(), m.now).text }
+		m.settling["anthropic-eu-west-1"] = settling{share: 5, since: m.now, at: m.now}
+		if got := way(); !strings.HasPrefix(got, "given, waiting for LIVE") {
+			t.Errorf("given and in force: %q", got)
+		}
+		m.settling["anthropic-eu-west-1"] = settling{share: 0, since: m.now, at: m.now}
+		if got := way(); !strings.HasPrefix(got, "next 25%") {
+			t.Errorf("given, and changed by another since: %q", got)
+		}
+		s := quietState()
+		s.Passthrough = &api.Passthrough{Order: []string{"b"}, Until: time.Now().Add(time.Second), By: "ben"}
+		give(m, s, nil, nil)
+		if got := way(); !strings.HasPrefix(got, "steps have no effect: PASSTHROUGH for 1s") {
+			t.Errorf("under passthrough: %q", got)
+		}
+		bubble.Sleep(time.Second)
+		m.Update(tickMsg{})
+		if got := way(); !strings.HasPrefix(got, "next 25%") {
+			t.Errorf("a second later: %q", got)
 		}
 	})
 }

@@ -62,4 +62,29 @@ func TestFormRawPaste(t *testing.T) {
 		follow(m, cmd)
 		wantRecorded(t, r)
 	})
+	// Nor does what is pasted behind it with brackets, and what becomes too small to read.
+	inRecord(t, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "n", "x")
+		bubble.Sleep(time.Second)
+		cmds := keys(m, "enter")
+		m.Update(tea.PasteMsg{Content: "y"})
+		follow(m, cmds...)
+		wantRecorded(t, r)
+		if s := screenOf(m); !strings.Contains(strings.Join(strings.Fields(s), " "), "pasted text came with the enter: nothing was sent") {
+			t.Errorf("nothing is said of it:\n%s", s)
+		}
+		bubble.Sleep(time.Second)
+		cmds = keys(m, "enter")
+		m.Update(tea.WindowSizeMsg{Width: 20, Height: 5})
+		follow(m, cmds...)
+		wantRecorded(t, r)
+	})
+	// What is under way is not changed.
+	inRecord(t, func(t *testing.T, m *model, _ *recorder) {
+		typed(m, "n", "x")
+		m.form.sending = true
+		if m.Update(tea.PasteMsg{Content: "y"}); m.form.field.Value() != "x" {
+			t.Errorf("pasted into what is being sent: %q", m.form.field.Value())
+		}
+	})
 }

@@ -562,3 +562,40 @@ func TestHostileNumbers(t *testing.T) {
 		})
 	}
 }
+
+// What a Loki lacks is said as long as it answers, whatever its own keeper says;
+// where that does not answer either, it is off.
+func TestALokiThatIsNotWhole(t *testing.T) {
+	inSituation(t, "calm", 160, 30, func(t *testing.T, m *model) {
+		says := func(err error, warnings ...string) string {
+			now := time.Now()
+			a := sources.Answer[sources.LogAnswer]{Gen: ask(&m.live.loki, now), Clock: sources.Clock{Sent: now, Received: now, At: now}}
+			if a.Err = err; err == nil {
+				a.Value = &sources.LogAnswer{Rows: []sources.LogRow{{Line: "{}"}}, Warnings: warnings}
+			}
+			m.Update(lokiMsg{m.ask.epoch, a})
+			return m.lokiVital()[0].row.text()
+		}
+		if got := says(nil, "one of three did not answer", "b"); got != "loki ok, partial: one of three did not answer (+1 more)" {
+			t.Errorf("partial: %q", got)
+		}
+		m.ask.from.Loki.Error = "data/log: permission denied"
+		if got := says(nil); got != "loki ok" {
+			t.Errorf("it answers all the same: %q", got)
+		}
+		if got := says(errors.New("no")); got != "loki OFF: data/log: permission denied" {
+			t.Errorf("off: %q", got)
+		}
+	})
+}
+
+// The age of a frozen table goes on.
+func TestAFrozenStepTableAges(t *testing.T) {
+	inSituation(t, "failback-down", 100, 40, func(t *testing.T, m *model) {
+		shows(t, m, ", 12s ago: ")
+		keys(m, "f")
+		bubble.Sleep(10 * time.Second)
+		m.Update(tickMsg{})
+		shows(t, m, ", 22s ago: ", "FROZEN")
+	})
+}

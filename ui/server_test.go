@@ -221,6 +221,20 @@ func TestCopy(t *testing.T) {
 }
 
 // What the console did is in a file too.
+// A copy that has no file says so.
+func TestACopyWithoutAFile(t *testing.T) {
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		m.o.DataDir = filepath.Join(m.o.DataDir, "file")
+		if err := os.WriteFile(m.o.DataDir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		typed(m, "c")
+		if !strings.Contains(m.message.text, "; no file: ") || m.message.style != bad {
+			t.Errorf("said %+v", m.message)
+		}
+	})
+}
+
 func TestOwnLogFile(t *testing.T) {
 	m, _ := serverModel(t, t.Context())
 	tap(m, "W")

@@ -184,6 +184,20 @@ func TestFlapsAreRows(t *testing.T) {
 	})
 }
 
+// On the overview a breaker that tries is told by how that ended.
+func TestATryAloneIsNoChange(t *testing.T) {
+	inSituation(t, "calm", 120, 40, func(t *testing.T, m *model) {
+		e := func(seq uint64, from, to string) api.Event {
+			return api.Event{Seq: seq, Event: "breaker_transition", Time: time.Now(), Provider: "vertex-us-central1", Capability: "text", From: from, To: to}
+		}
+		give(m, incidentState(), []api.Event{e(901, "closed", "open"), e(902, "open", "half_open")}, nil)
+		got := screenOf(m)
+		if _, changes, _ := strings.Cut(got, "CHANGES AND TRIPS"); !strings.Contains(changes, "CLOSED > OPEN") || strings.Contains(changes, "HALF") {
+			t.Errorf("a try has a line of its own:\n%s", got)
+		}
+	})
+}
+
 // What the gateway's ring lost is no try that failed.
 func TestFlapsAfterLoss(t *testing.T) {
 	inSituation(t, "flapping-changes", 120, 30, func(t *testing.T, m *model) {

@@ -46,6 +46,9 @@ func TestNumbers(t *testing.T) {
 		{Number(api.Number{State: "none"}, Percent), "none"},
 		{Number(api.Number{State: "value", Value: math.Inf(1)}, Percent), "??"},
 		{Number(api.Number{}, Percent), "??"},
+		{FirstOutput(&api.Upstream{RPS: api.Number{State: "value", Value: 3}, FirstOutputP95: api.Number{State: "idle"}}), NoStreams},
+		{FirstOutput(&api.Upstream{RPS: api.Number{State: "value"}, FirstOutputP95: api.Number{State: "idle"}}), "idle"},
+		{FirstOutput(&api.Upstream{RPS: api.Number{State: "idle"}, FirstOutputP95: api.Number{State: "idle"}}), "idle"},
 		{Live(&api.Upstream{Live: api.Number{State: "none"}}), "spare"},
 		{Live(&api.Upstream{PrimaryOf: []string{"sonnet"}, Live: api.Number{State: "idle"}}), "idle"},
 	} {

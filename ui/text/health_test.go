@@ -110,6 +110,37 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// A pass is one only once its window is over; a step to be held has none.
+func TestVerdictAndWindow(t *testing.T) {
+	for _, tt := range []struct {
+		e            api.Evidence
+		head, window string
+	}{
+		{api.Evidence{Verdict: api.Pass, Share: 5, ObserveSeconds: 600, ServedSeconds: 599, At: now}, "so far pass at 5%", "10m 1s left"},
+		{api.Evidence{Verdict: api.Pass, Share: 5, ObserveSeconds: 600, ServedSeconds: 600, At: now.Add(-3 * time.Second)}, "pass at 5%, 3s old", "10m done"},
+		{api.Evidence{Verdict: api.Fail, Share: 100, ServedSeconds: 9}, "fail at 100%", "hold"},
+	} {
+		if head, window := EvidenceHead(&tt.e, now), WindowLeft(&tt.e); head != tt.head || window != tt.window {
+			t.Errorf("%+v: %q, %q; want %q, %q", tt.e, head, window, tt.head, tt.window)
+		}
+	}
+	if got, want := RetreatIf(&api.Evidence{BaselineSuccess: 0.997, BaselineFirstOutputP95: 1}, &api.Failback{SuccessTolerance: 0.01, FirstOutputTolerance: 1.5}), "ok < 98.7%, p95 > 1.5s, a new class"; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A health that is not measured is another thing than one that nothing is said of.
+func TestHealthWords(t *testing.T) {
+	for _, tt := range []struct {
+		u    api.Upstream
+		want string
+	}{{api.Upstream{}, "??"}, {api.Upstream{Share: 100}, "none"}, {api.Upstream{Health: api.Recovering}, "RECOVERING"}} {
+		if got := Health(&tt.u); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.u, got, tt.want)
+		}
+	}
+}
+
 // What has no error, no lateness and no loss is no notice.
 func TestNoticesOfOwnWork(t *testing.T) {
 	s := &api.State{
