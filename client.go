@@ -207,7 +207,12 @@ func (in *invocation) move(cmd api.Command, send func(*api.Client, context.Conte
 	}
 	return in.with(func(ctx context.Context, c *api.Client) (any, string, error) {
 		if cmd.Revision == nil && !in.undo {
-			cmd.Revision = revisionOf(ctx, c, in.args[0])
+			if u := seenOf(ctx, c, in.args[0]); u != nil {
+				cmd.Revision = &u.Revision
+				if cmd.Share != nil {
+					cmd.From = &u.Share
+				}
+			}
 		}
 		r, err := send(c, ctx, in.args[0], cmd)
 		if e, ok := errors.AsType[*api.Error](err); ok && !in.json && e.Code == api.CodeBlocked && e.Upstream != nil &&
@@ -221,16 +226,16 @@ func (in *invocation) move(cmd api.Command, send func(*api.Client, context.Conte
 	})
 }
 
-// revisionOf is the revision in force of an upstream, which is what a person
-// sees who names none; nil if it cannot be had.
-func revisionOf(ctx context.Context, c *api.Client, upstream string) *uint64 {
+// seenOf is an upstream as it is, which is what a person sees who names no
+// revision; nil if it cannot be had.
+func seenOf(ctx context.Context, c *api.Client, upstream string) *api.Upstream {
 	s, err := c.State(ctx)
 	if err != nil {
 		return nil
 	}
 	for i := range s.Upstreams {
 		if s.Upstreams[i].Name == upstream {
-			return &s.Upstreams[i].Revision
+			return &s.Upstreams[i]
 		}
 	}
 	return nil

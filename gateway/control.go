@@ -34,6 +34,7 @@ func (c *control) SetShare(_ context.Context, who operator.Actor, name string, c
 	command := traffic.Command{
 		Upstream:  name,
 		Revision:  cmd.Revision,
+		Raise:     cmd.Raises(),
 		By:        who.Name,
 		Why:       cmd.Reason,
 		Override:  cmd.Override,
@@ -68,8 +69,8 @@ func (c *control) SetState(ctx context.Context, who operator.Actor, name string,
 			Hint: "failback step " + name + " SHARE sets its share", Upstream: g.upstreamState(name),
 		}
 	}
-	first := s.nextStep(before)
-	return c.SetShare(ctx, who, name, api.Command{Share: &first, Revision: cmd.Revision, Reason: cmd.Reason, Override: cmd.Override})
+	first, none := s.nextStep(before), 0
+	return c.SetShare(ctx, who, name, api.Command{Share: &first, From: &none, Revision: cmd.Revision, Reason: cmd.Reason, Override: cmd.Override})
 }
 
 // moved puts what the share table says of a command into the API's words.

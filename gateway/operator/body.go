@@ -26,7 +26,7 @@ const (
 // fields are the fields of a Command that mean something to an action. Any
 // other is refused: whoever sent it believes that it does something.
 var fields = map[string][]string{
-	actionShare:       {"share", "undo", "action", "revision", "reason", "override"},
+	actionShare:       {"share", "undo", "action", "revision", "from", "reason", "override"},
 	actionState:       {"state", "revision", "reason", "override"},
 	actionBreaker:     {"action", "for", "reason"},
 	actionPassthrough: {"action", "for", "order", "reason"},
@@ -177,6 +177,10 @@ func checkShare(c *api.Command) *api.Error {
 		return invalid("share or undo is missing")
 	case c.Share != nil && (*c.Share < 0 || *c.Share > 100):
 		return invalid("share %d is not a percentage", *c.Share)
+	case c.From != nil && c.Share == nil:
+		return invalid("from is the share that was seen beside the share asked for: undo takes none")
+	case c.From != nil && (*c.From < 0 || *c.From > 100):
+		return invalid("from %d is not a percentage", *c.From)
 	case c.Override && strings.TrimSpace(c.Reason) == "":
 		return invalid("an override needs a reason")
 	}
@@ -188,8 +192,8 @@ func checkPlan(c *api.Command) *api.Error {
 	switch {
 	case c.Action != api.ActionPlan && c.Action != api.ActionManual:
 		return invalid("action %q is not %s or %s", cutText(c.Action, 64), api.ActionPlan, api.ActionManual)
-	case c.Share != nil || c.Undo || c.Override:
-		return invalid("%s is about all steps: it takes no share, undo or override", c.Action)
+	case c.Share != nil || c.From != nil || c.Undo || c.Override:
+		return invalid("%s is about all steps: it takes no share, from, undo or override", c.Action)
 	case c.Action == api.ActionPlan && c.Revision == nil:
 		return invalid("approving a plan needs the revision it is based on")
 	}

@@ -90,6 +90,9 @@ func TestMalformedCommands(t *testing.T) {
 		{share, `{"share":5.5}`, "share: a number 5.5 does not fit"},
 		{share, `{"share":-1}`, "not a percentage"},
 		{share, `{"share":101}`, "not a percentage"},
+		{share, `{"share":25,"from":101}`, "from 101 is not a percentage"},
+		{share, `{"undo":true,"from":5}`, "undo takes none"},
+		{share, `{"action":"plan","revision":1,"from":5}`, "takes no share, from"},
 		{share, `{"share":0,"share":100}`, `"share" is given twice`},
 		{share, `{"share":0,"sh\u0061re":100}`, `"share" is given twice`},
 		{share, `{"Share":0}`, `"Share" means nothing`},
@@ -105,7 +108,7 @@ func TestMalformedCommands(t *testing.T) {
 		{share, `{"action":"go"}`, "not plan or manual"},
 		{share, `{"action":"plan"}`, "needs the revision"},
 		{share, `{"action":"plan","revision":1,"share":5}`, "takes no share"},
-		{share, `{"action":"manual","override":true,"reason":"x"}`, "takes no share, undo or override"},
+		{share, `{"action":"manual","override":true,"reason":"x"}`, "takes no share, from, undo or override"},
 		{state, `{}`, "not degraded or recovering"},
 		{state, `{"state":"healthy"}`, "healthy and suspect are measured"},
 		{state, `{"state":"recovering","override":true}`, "needs a reason"},
@@ -315,8 +318,11 @@ func TestUnwritableAudit(t *testing.T) {
 		},
 		"undo":          func() (*api.Result, error) { return c.SetShare(ctx, "a", api.Command{Undo: true}) },
 		"breaker close": func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "close"}) },
-		"breaker auto":  func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "auto"}) },
-		"reload":        func() (*api.Result, error) { return c.Reload(ctx, api.Command{}) },
+		"a raise that would lower": func() (*api.Result, error) {
+			return c.SetShare(ctx, "a", api.Command{Share: new(25), From: new(5), Revision: new(uint64(7))})
+		},
+		"breaker auto": func() (*api.Result, error) { return c.SetBreaker(ctx, "a:text", api.Command{Action: "auto"}) },
+		"reload":       func() (*api.Result, error) { return c.Reload(ctx, api.Command{}) },
 	} {
 		_, err := do()
 		if e := apiError(t, err, 503, api.CodeFailed); !strings.Contains(e.Message, "nothing was changed") || !strings.Contains(e.Hint, "passthrough") {
@@ -352,14 +358,14 @@ func TestUnwritableAudit(t *testing.T) {
 	_, err := ts.client(t, "tcp", vicToken, "").Reload(ctx, api.Command{})
 	apiError(t, err, 403, api.CodeForbidden)
 	st, err := c.State(ctx)
-	if err != nil || st.Audit.Pending != 23 || st.Audit.Error == "" {
+	if err != nil || st.Audit.Pending != 25 || st.Audit.Error == "" {
 		t.Errorf("%+v %v", st.Audit, err)
 	}
 	unblock()
 	if _, err := c.Reload(ctx, api.Command{}); err != nil {
 		t.Error(err)
 	}
-	if n := len(ts.auditLines(t)); n != 25 {
+	if n := len(ts.auditLines(t)); n != 27 {
 		t.Errorf("%d lines", n)
 	}
 }

@@ -9,7 +9,7 @@ import "failback/gateway/operator/api"
 // that works. Of every other command the audit has to know before.
 var safeSide = map[string]func(c api.Command, now current) bool{
 	actionShare: func(c api.Command, now current) bool {
-		return c.Action == api.ActionManual || c.Share != nil && (*c.Share == 0 || now.known && *c.Share <= now.share)
+		return c.Action == api.ActionManual || c.Share != nil && !c.Raises() && (*c.Share == 0 || now.known && *c.Share <= now.share)
 	},
 	actionState:       func(c api.Command, _ current) bool { return c.State == api.Degraded },
 	actionBreaker:     func(c api.Command, _ current) bool { return c.Action == "open" },

@@ -25,7 +25,7 @@ func looser(cur, next Record) bool {
 
 // decide returns what c comes to for the upstream whose record is r and whose
 // state is s. configured are the steps of a failback that begins now. A lower
-// share takes effect whatever c was based on. Errors are those of Table.Set.
+// share takes effect whatever c was based on, unless c was meant to raise. Errors are those of Table.Set.
 func decide(c Command, r Record, s State, configured []Step, now time.Time) (outcome, error) {
 	if c.Undo {
 		return undo(c, r, s, now)
@@ -38,6 +38,8 @@ func decide(c Command, r Record, s State, configured []Step, now time.Time) (out
 		return outcome{}, invalid("share %d of %s is none of %s", c.Share, s.Upstream, shareList(steps))
 	}
 	switch {
+	case c.Raise && c.Share <= r.Share:
+		return outcome{}, &StaleError{Current: s}
 	case c.Share < r.Share:
 		return outcome{next: lowered(r, c, configured, now), step: "lowered", cause: causeOf(c.By)}, nil
 	case c.Share == r.Share && r.Machine && !decision.ByMachine(c.By):

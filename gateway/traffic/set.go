@@ -24,7 +24,8 @@ const (
 // background. Asking for the current share changes nothing, the revision
 // neither, except that an operator who asks for 0 takes over what the machine
 // degraded. Raising takes one step at a time, based on the current revision, and
-// is stored before it takes effect; a lowering meanwhile wins.
+// is stored before it takes effect; a lowering meanwhile wins, and a raise that
+// went further refuses one that says so (Command.Raise).
 //
 // Errors are *InvalidError, *StaleError, *BlockedError and *WriteError; the
 // state is then what it was.

@@ -158,6 +158,9 @@ type Command struct {
 	Share    int // 0, or a step of the failback or of the configuration; ignored with Undo
 	// Revision is the one the caller saw. Raising needs it; lowering ignores it.
 	Revision *uint64
+	// Raise says that it is meant as a raise. It is refused as stale where it
+	// would be none by now, so that no old sight of the share lowers it.
+	Raise bool
 	// By is who asks, never empty: a name, decision.Auto, or decision.ByPlan of
 	// who approved.
 	By  string

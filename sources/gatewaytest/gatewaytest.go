@@ -349,7 +349,7 @@ func (g *Gateway) setState(w http.ResponseWriter, u *api.Upstream, c api.Command
 	switch {
 	case c.State == api.Recovering && u.Health == api.Degraded:
 		to := u.NextStep.Share
-		g.share(w, u, api.Command{Share: &to, Revision: c.Revision, Reason: c.Reason, Override: c.Override})
+		g.share(w, u, api.Command{Share: &to, From: new(0), Revision: c.Revision, Reason: c.Reason, Override: c.Override})
 		return
 	case c.State == api.Recovering:
 		now := *u
@@ -381,7 +381,7 @@ func (g *Gateway) share(w http.ResponseWriter, u *api.Upstream, c api.Command) {
 		refuse(w, http.StatusUnprocessableEntity, &api.Error{Code: api.CodeInvalid, Message: "no share"})
 		return
 	}
-	if to > u.Share {
+	if to > u.Share || c.Raises() {
 		if g.stale(w, u, c) {
 			return
 		}

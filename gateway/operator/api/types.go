@@ -734,6 +734,9 @@ type Command struct {
 	Order []string `json:"order,omitempty"` // passthrough
 	// Revision is the one the caller saw. Required to raise a share.
 	Revision *uint64 `json:"revision,omitempty"`
+	// From is the share the caller saw: a command that asks for more is meant as
+	// a raise, and is refused where it would be none by now.
+	From *int `json:"from,omitempty"`
 	// Reason is why; of an incident that is opened its title, of a note its text.
 	Reason string `json:"reason,omitempty"`
 	// Override takes a step that the gate would refuse, or closes an incident with
