@@ -101,8 +101,9 @@ type Gateway struct {
 	overrides *overrides
 	budgets   *budgets
 	incidents *incidents
-	peers     *peers       // nil: the store is this gateway's own
-	audit     *storedAudit // nil without a store
+	peers     *peers            // nil: the store is this gateway's own
+	reported  *outcomesQuestion // nil without peers
+	audit     *storedAudit      // nil without a store
 
 	faults       *health.Detector
 	prober       *probe.Prober

@@ -85,6 +85,7 @@ func (g *Gateway) startStore() {
 		g.run(g.peers.run)
 		g.run(g.peers.follow)
 		g.run(g.followAudit)
+		g.run(g.answerOutcomes)
 	}
 }
 

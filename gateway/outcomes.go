@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,11 +42,23 @@ type outcomesAnswer struct {
 	// of a layer that enough keys have judged.
 	Refused    int      `json:"refused"`
 	RefusedIDs []string `json:"refused_ids"`
-	// Unknown are of requests that this gateway did not answer, or not lately: they
-	// are counted without a route.
+	// Unknown are of requests that no gateway answered that was heard, or not lately:
+	// they are counted without a route.
 	Unknown    int      `json:"unknown"`
 	UnknownIDs []string `json:"unknown_ids"`
+	// Peers says which other gateways were heard about what this one does not know.
+	Peers heard `json:"peers"`
 }
+
+// fate is what becomes of an outcome at a gateway.
+type fate string
+
+const (
+	fateCounted  fate = "counted"
+	fateRepeated fate = "repeated"
+	fateRefused  fate = "refused"
+	fateUnknown  fate = "unknown"
+)
 
 func (g *Gateway) serveOutcomes(s *setup, w http.ResponseWriter, r *http.Request, id string) {
 	refuse := func(status int, code, message string) {
@@ -83,7 +96,7 @@ func (g *Gateway) serveOutcomes(s *setup, w http.ResponseWriter, r *http.Request
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(g.takeOutcomes(outcomes))
+	_ = json.NewEncoder(w).Encode(g.takeOutcomes(r.Context(), outcomes))
 }
 
 // readOutcomes reads one outcome or a list of them; with one that is wrong it
@@ -200,32 +213,73 @@ func checkOutcome(o *incident.Outcome) error {
 	return nil
 }
 
-// takeOutcomes counts outcomes.
-func (g *Gateway) takeOutcomes(l []incident.Outcome) outcomesAnswer {
-	a := outcomesAnswer{UnknownIDs: []string{}, RefusedIDs: []string{}}
-	for _, o := range l {
-		j := g.incidents.recent.Judge(o)
-		if !j.Known {
-			j.Repeated = g.incidents.recent.Unknown(o)
+// takeOutcomes counts outcomes: those of this gateway's requests here, those of others
+// at the gateway that answered them.
+func (g *Gateway) takeOutcomes(ctx context.Context, l []incident.Outcome) outcomesAnswer {
+	fates := make([]fate, len(l))
+	var foreign []int // in l
+	for i, o := range l {
+		if fates[i] = g.countOutcome(o); fates[i] == fateUnknown {
+			foreign = append(foreign, i)
 		}
-		switch {
-		case j.Repeated:
+	}
+	peers := heardNotNeeded
+	if len(foreign) > 0 {
+		ask := make([]incident.Outcome, len(foreign))
+		for n, i := range foreign {
+			ask[n] = l[i]
+		}
+		var theirs []fate
+		theirs, peers = g.askOutcomes(ctx, ask)
+		for n, i := range foreign {
+			fates[i] = theirs[n]
+		}
+	}
+	a := outcomesAnswer{UnknownIDs: []string{}, RefusedIDs: []string{}, Peers: peers}
+	for i, o := range l {
+		if fates[i] == fateUnknown && g.countUnknown(o) && peers.everybody() {
+			fates[i] = fateRepeated
+		}
+		switch fates[i] {
+		case fateCounted:
+			a.Counted++
+		case fateRepeated:
 			a.Repeated++
-			continue
-		case j.Refused:
+		case fateRefused:
 			a.Refused++
 			a.RefusedIDs = append(a.RefusedIDs, o.RequestID)
-			continue
-		case !j.Known:
+		case fateUnknown:
 			a.Unknown++
 			a.UnknownIDs = append(a.UnknownIDs, o.RequestID)
-		default:
-			a.Counted++
-			g.incidents.outcome(o, j)
 		}
-		g.metrics.Outcome(o.Layer, j.Route, *o.Good)
 	}
 	return a
+}
+
+// countOutcome counts o if it is of a request of this gateway.
+func (g *Gateway) countOutcome(o incident.Outcome) fate {
+	j := g.incidents.recent.Judge(o)
+	switch {
+	case !j.Known:
+		return fateUnknown
+	case j.Repeated:
+		return fateRepeated
+	case j.Refused:
+		return fateRefused
+	}
+	g.metrics.Outcome(o.Layer, j.Route, *o.Good)
+	g.incidents.outcome(o, j)
+	return fateCounted
+}
+
+// countUnknown counts o, of a request that nobody knows, and reports whether it was
+// reported before.
+func (g *Gateway) countUnknown(o incident.Outcome) (repeated bool) {
+	repeated = g.incidents.recent.Unknown(o)
+	if !repeated {
+		g.metrics.Outcome(o.Layer, decision.RouteNone, *o.Good)
+	}
+	return repeated
 }
 
 // outcome counts o in the incidents of its request.

@@ -238,7 +238,24 @@ func (p *peers) list(now time.Time) (gateways []api.Peer, sessions []api.Session
 	return gateways, sessions
 }
 
-// openPeers makes the list of gateways, if the store is shared.
+// others returns the boots of the other gateways that answer, and whether there may
+// be more of them: silent ones, or all while nothing was heard yet.
+func (p *peers) others(now time.Time) (boots map[string]bool, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	boots, more = map[string]bool{}, !p.anchored
+	for _, k := range p.known {
+		if p.answers(k, now) {
+			boots[k.record.Boot] = true
+		} else if !p.replaced(k, now) {
+			more = true
+		}
+	}
+	return boots, more
+}
+
+// openPeers makes the list of gateways, and what they ask each other, if the store
+// is shared.
 func (g *Gateway) openPeers(s *store.Store, cfg *config.Config, host string) error {
 	if s.Status().Kind != store.NATS {
 		return nil
@@ -249,5 +266,5 @@ func (g *Gateway) openPeers(s *store.Store, cfg *config.Config, host string) err
 	}
 	p.sessions, p.alarm = g.operator.Sessions, g.alarm
 	g.peers = p
-	return nil
+	return g.openOutcomes(s)
 }
