@@ -107,6 +107,38 @@ func TestLQL05TailOnTheScreen(t *testing.T) {
 	})
 }
 
+// What came too fast to be shown is counted: in the buffer, and while the screen is
+// frozen. What is told of a tail that ended is not taken for the next one's.
+func TestATailCountsWhatNobodySaw(t *testing.T) {
+	b := newTailBuffer(3)
+	b.put(sources.TailNews{Rows: rowsAt(time.Now(), 0, 5)})
+	b.put(sources.TailNews{Rows: rowsAt(time.Now(), 5, 1)})
+	if rows, _, skipped := b.take(); len(rows) != 3 || rows[2].Line != "line 5" || skipped != 3 {
+		t.Errorf("%d rows, %d skipped", len(rows), skipped)
+	}
+	onLogs(t, &fakeLoki{make: eventful}, func(m *model) {
+		live := sources.TailState{Mode: sources.TailLive}
+		runKeys(m, "j", "j")
+		keys(m, "T")
+		late, ended := told(m, sources.TailNews{Rows: rowsAt(time.Now(), 60, 1), State: live}), tailEndedMsg{m.logs.tail.gen, refused("of before")}
+		keys(m, "T")
+		keys(m, "T")
+		m.Update(late)
+		m.Update(ended)
+		if m.logs.tail == nil {
+			t.Fatal("the end of another tail ended this one")
+		}
+		shows(t, m, "tail: connecting")
+		lacks(t, m, "line 60", "of before")
+		limit := m.logs.asked.q.Limit
+		keys(m, "f")
+		m.Update(told(m, sources.TailNews{Rows: rowsAt(time.Now(), 0, limit+4), State: live}))
+		keys(m, "f")
+		m.Update(tickMsg{})
+		shows(t, m, "4 came too fast to be shown")
+	})
+}
+
 // What waits for a tail and what reads it end with it.
 func TestATailEnds(t *testing.T) {
 	onLogs(t, &fakeLoki{make: eventful}, func(m *model) {

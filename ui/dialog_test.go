@@ -424,8 +424,9 @@ func TestStaleRevision(t *testing.T) {
 		typed(m, "W", "j", "j", "j", "<")
 		changed(m, 25)
 		typed(m, "y")
-		if len(r.sent) != 1 || *r.sent[0].Share != 0 {
-			t.Fatalf("a way down was blocked: sent %+v, said %q", r.sent, m.message.text)
+		// It is bound to what was shown: who reads the audit sees what was not known.
+		if len(r.sent) != 1 || *r.sent[0].Share != 0 || *r.sent[0].Revision != 118 {
+			t.Fatalf("a way down was blocked, or is of what nobody saw: sent %+v, said %q", r.sent, m.message.text)
 		}
 	})
 	// What was a way down when it was opened is not one any more.
@@ -565,6 +566,20 @@ func TestArmingRunsOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who may write no more, armed or not, is told that and not to arm.
+func TestARoleThatIsTakenAway(t *testing.T) {
+	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", ">")
+		s := quietState()
+		s.You.ReadOnlyWhy = "the role of this token is viewer"
+		give(m, s, nil, nil)
+		typed(m, "y")
+		if len(r.sent) > 0 || m.message.text != "y is off: the role of this token is viewer" {
+			t.Errorf("sent %+v, said %q", r.sent, m.message.text)
+		}
+	})
 }
 
 // TestUpstreamRemoved: its row is selected and its dialog open.

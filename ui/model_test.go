@@ -122,6 +122,22 @@ func TestEventsOfARestartedGateway(t *testing.T) {
 	})
 }
 
+// What the ring lost before the console began is not lost: nobody waited for it.
+func TestChangesLostBeforeTheConsole(t *testing.T) {
+	inSituation(t, "never", 120, 30, func(t *testing.T, m *model) {
+		give(m, incidentState(), nil, nil)
+		m.live.events = newData().events
+		answer := func(seq uint64) {
+			now := time.Now()
+			m.Update(eventsMsg{Gen: ask(&m.live.events, now), Value: &api.Events{At: now, Dropped: 7, Events: []api.Event{{Seq: seq, Event: "config_reload", Time: now, By: "ana"}}}})
+		}
+		answer(11)
+		lacks(t, m, "lost before seen")
+		answer(20)
+		shows(t, m, "7 changes lost before seen")
+	})
+}
+
 // A list that is read does not move.
 func TestHeldList(t *testing.T) {
 	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {

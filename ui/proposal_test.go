@@ -136,3 +136,27 @@ func TestStartNamesTheWayBack(t *testing.T) {
 		}
 	})
 }
+
+// Nobody waits for an operator where the step goes by itself, or where no step has
+// an effect.
+func TestWhoWaitsForNobody(t *testing.T) {
+	for name, change := range map[string]func(s *api.State){
+		"": func(*api.State) {},
+		"by itself": func(s *api.State) {
+			s.Failback.Advance, s.Upstreams[0].HealthBy = "auto", "auto"
+		},
+		"passthrough": func(s *api.State) {
+			s.Passthrough = &api.Passthrough{Order: []string{"b"}, Until: time.Now().Add(time.Hour), By: "ben"}
+		},
+		"a probe fails": func(s *api.State) { s.Upstreams[0].Probes[0].Passed, s.Upstreams[0].Probes[0].Failed = 0, 1 },
+	} {
+		inSituation(t, "calm", 160, 40, func(t *testing.T, m *model) {
+			s := degradedState(true)
+			change(&s)
+			give(m, s, nil, nil)
+			if waits := strings.Contains(screenOf(m), "waits for an operator"); waits != (name == "") {
+				t.Errorf("%s: an operator is waited for: %t\n%s", name, waits, screenOf(m))
+			}
+		})
+	}
+}
