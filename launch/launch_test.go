@@ -332,6 +332,48 @@ func TestNoAnswerInTime(t *testing.T) {
 	}
 }
 
+// Another that answers on the socket is not the one that was started.
+func TestAnothersAnswerIsNotItsOwn(t *testing.T) {
+	o := options(t, "mute")
+	o.Wait = time.Second
+	ln := make(chan net.Listener, 1)
+	go func() {
+		defer close(ln)
+		for t.Context().Err() == nil {
+			if b, _ := os.ReadFile(o.Log); len(b) > 0 { // after the first question
+				if l, err := net.Listen("unix", o.Socket); err == nil {
+					ln <- l
+					_ = http.Serve(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+				}
+				return
+			}
+			<-time.After(time.Millisecond)
+		}
+	}()
+	p, err := Start(t.Context(), o)
+	l := <-ln
+	if l == nil {
+		t.Fatalf("nobody listened: %v", err)
+	}
+	a, probeErr := Probe(t.Context(), o.Socket)
+	_ = l.Close()
+	<-ln
+	if probeErr != nil {
+		t.Fatal(probeErr)
+	}
+	if p != nil {
+		end(t, p)
+	}
+	switch {
+	case a.PID == 0:
+		t.Skip("this platform does not tell who listens")
+	case a.PID != os.Getpid():
+		t.Errorf("the listener is %d, not %d", a.PID, os.Getpid())
+	case err == nil || !strings.Contains(err.Error(), "no answer on "+o.Socket):
+		t.Errorf("started %+v, %v", p, err)
+	}
+}
+
 func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the operator pressed q")

@@ -82,6 +82,8 @@ func TestPropose(t *testing.T) {
 		{"while it ramps", one(bucket("ramping", "slow", "10/10 slower than 20s")), "slow: breaker reason slow @ u:text"},
 		{"after a failed probe", one(bucket("open", "consecutive", "1/1 probes failed (server_error)")), "5xx: breaker reason consecutive, class server_error @ u:text"},
 		{"a probe's status", one(bucket("open", "consecutive", "1/1 probes failed (500)")), "5xx: breaker reason consecutive, class server_error @ u:text"},
+		{"a status of one that is overloaded", one(bucket("open", "failure_rate", "10/20 failed (529 x6, connect x4)")), ""},
+		{"the most of it comes last", one(bucket("open", "failure_rate", "12/20 failed (server_error x1, connect x11)")), "net: breaker class connect @ u:text"},
 		{"statuses are counted", one(bucket("open", "failure_rate", "500/503 failed (connect x490, 502 x10)")), "net: breaker class connect @ u:text"},
 		{"a status of the caller", one(bucket("open", "failure_rate", "12/20 failed (404 x12)")), ""},
 		{
@@ -143,9 +145,13 @@ func TestPropose(t *testing.T) {
 			"gateway: store cannot be written @  | share: share below 100% @ u | 5xx: share below 100% @ u"},
 		{"the decision log", ill(func(s *api.State) { s.Log.Error = "no space" }), "gateway: decision log cannot be written @ "},
 		{"nobody was told", ill(func(s *api.State) { s.Notify = api.Notify{Configured: true, LastError: "503"} }), "gateway: people were not told @ "},
+		{"what was to be told was given up", ill(func(s *api.State) { s.Notify = api.Notify{Configured: true, Lost: 2} }), "gateway: people were not told @ "},
 		{"nobody is to be told", ill(func(s *api.State) { s.Notify.LastError = "503" }), ""},
 		{"a budget burns", budgets(14.4, api.StateValue), "burns: error budget first_output burns fast @ sonnet"},
 		{"a budget is spent", budgets(14.3, api.StateValue), ""},
+		{"a budget of a day that is not eaten into", ill(func(s *api.State) {
+			s.Models = []api.Model{{Name: "m", Budgets: []api.Budget{{Objective: "first_output", WindowSeconds: 86400, BurnFast: api.Number{State: api.StateValue, Value: 0.9}}}}}
+		}), ""},
 		{"a budget without requests", budgets(1e9, api.StateIdle), ""},
 		{"a bound rate", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Breakers[1].AdmittedRPS = 3 }), "bound: 429s bind its rate @ u:text"},
 		{"a rate that would be bound", with(bucket("closed", "", ""), func(u *api.Upstream) { u.Breakers[1].AdmittedRPS, u.Breakers[1].Mode = 3, "shadow" }), ""},
@@ -184,6 +190,25 @@ func TestPropose(t *testing.T) {
 	s := one(bucket("open", "failure_rate", strings.Repeat("server_error x99999999999999 ", 100_000)))
 	if got := runbooks.Propose(rs, s); len(got) != 1 {
 		t.Errorf("a huge detail: %d matches", len(got))
+	}
+}
+
+// Of two conditions of a runbook about the gateway's own troubles one that does
+// not wait is enough for its place.
+func TestAHurriedTroubleIsNotBehindAnother(t *testing.T) {
+	troubled := func(w string) runbooks.Condition {
+		return runbooks.Condition{Kind: runbooks.Troubled, Words: []string{w}}
+	}
+	rs := []runbooks.Runbook{
+		{ID: "share", When: []runbooks.Condition{{Kind: runbooks.LoweredShare}}},
+		{ID: "gateway", When: []runbooks.Condition{troubled(runbooks.TroubleLog), troubled(runbooks.TroubleStore)}},
+	}
+	s := &api.State{Upstreams: []api.Upstream{{Name: "u", Share: 5}}, Store: api.Store{Error: "disk full"}, Log: api.Log{Dropped: 9}}
+	for _, want := range []string{"gateway", "share"} {
+		if ms := runbooks.Propose(rs, runbooks.Situation{State: s}); len(ms) != 2 || ms[0].Runbook.ID != want {
+			t.Errorf("%q before all: %+v", want, ms)
+		}
+		s.Store.Error = ""
 	}
 }
 
