@@ -182,6 +182,18 @@ func (tm *terminal) hides(word string) {
 	tm.await("no "+word, func(screen string) bool { return !strings.Contains(screen, word) })
 }
 
+// leads presses a key that leads to what alone has the heading, and waits for it.
+// Words that the former screen has too, such as those of the help line, would say
+// nothing of the key.
+func (tm *terminal) leads(key, heading string) string {
+	tm.t.Helper()
+	if screen := tm.screen(); strings.Contains(screen, heading) {
+		tm.t.Fatalf("%q is on the screen before %s:\n%s", heading, key, screen)
+	}
+	tm.press(key)
+	return tm.shows(heading)
+}
+
 // pressUntil presses a key until it was heard: dialogs are deaf at first, and
 // a y must not come close to other keys.
 func (tm *terminal) pressUntil(key, what string, heard func() bool) {
