@@ -404,8 +404,10 @@ func (m *model) way(u *api.Upstream, whole sources.Number, now time.Time) span {
 		return span{next + " by itself (" + itself + ")" + says, accent}
 	case m.noWrite() == "" && !enough:
 		return span{next + ": > and why, then y" + says, normal}
-	case m.noWrite() == "":
+	case m.noWrite() == "" && whole.State == sources.Value:
 		return span{next + ": > then y" + says, good}
+	case m.noWrite() == "": // what is stale is never green
+		return span{next + ": > then y" + says, normal}
 	case m.noArm() == "":
 		return span{next + ": W, > then y" + says, normal}
 	}

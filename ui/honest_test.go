@@ -42,6 +42,7 @@ func TestNothingStaleIsGreen(t *testing.T) {
 	makes := map[string]func(m *model){
 		"calm": func(m *model) { calm(m) }, "well": func(m *model) { give(m, healthyState(), nil, nil) },
 		"places": func(m *model) { give(m, placesState(), nil, nil) }, "way back": comeback, "quiet": func(m *model) { give(m, quiet(), nil, nil) },
+		"planned": planned, "degraded": func(m *model) { give(m, degradedState(true), nil, nil) },
 	}
 	seen := map[screen]bool{}
 	tinyGreen := false

@@ -112,6 +112,44 @@ func TestRenderings(t *testing.T) {
 	golden(t, "result.txt", Result(&api.Result{Message: "vertex gets 5%", AuditPending: true, Upstream: &stateWith("").Upstreams[0], Report: []api.ReloadItem{{Key: "listen", Result: "needs restart"}, {Key: "breaker.cooldown", Result: "applied"}}}))
 }
 
+// Below the row of an upstream is what is not plain, and its next step.
+func TestLinesBelowAnUpstream(t *testing.T) {
+	closed := []api.Breaker{{Bucket: "a:text", Capability: "text", State: "closed", Since: now.Add(-time.Hour)}}
+	forced := []api.Breaker{{Bucket: "a:text", Capability: "text", State: "closed", Forced: "open", ForcedBy: "ana", ForcedUntil: now.Add(time.Hour)}}
+	for _, tt := range []struct {
+		name  string
+		u     api.Upstream
+		lines []string // beginnings of those below the row
+	}{
+		{"in good order", api.Upstream{Name: "a", Share: 100, Breakers: closed}, nil},
+		{"no step is named", api.Upstream{Name: "a", Share: 25, Breakers: closed}, []string{"next step   none"}},
+		{"nothing is said of it", api.Upstream{Name: "a", Breakers: closed}, nil},
+		{"forced open", api.Upstream{Name: "a", Share: 25, NextStep: api.NextStep{Share: 75}, Breakers: forced}, []string{"breaker     text FORCED OPEN by ana", "next step   75% not now: forced open by ana"}},
+		{"not written down", api.Upstream{Name: "a", Share: 100, Unsynced: true, Breakers: closed}, []string{"UNSYNCED"}},
+	} {
+		got := strings.Split(strings.TrimSuffix(upstreams(&api.State{Upstreams: []api.Upstream{tt.u}}, nil, now), "\n"), "\n")[2:]
+		var heads []string
+		for _, l := range got {
+			if !strings.HasPrefix(l, "      ") { // else it goes on with the one above
+				heads = append(heads, strings.TrimSpace(l))
+			}
+		}
+		ok := len(heads) == len(tt.lines)
+		for i := range min(len(heads), len(tt.lines)) {
+			ok = ok && strings.HasPrefix(heads[i], tt.lines[i])
+		}
+		if !ok {
+			t.Errorf("%s: %q, want %q", tt.name, heads, tt.lines)
+		}
+	}
+	if got := Next(&api.Upstream{Share: 25}, now); got != "none" {
+		t.Errorf("of a share below all without a step: %q", got)
+	}
+	if got, want := Result(&api.Result{Message: "done", Upstream: &api.Upstream{Name: "a", Share: 100, Revision: 7, Unsynced: true}}), "done\na share 100%, revision 7, next step none, it has all\nUNSYNCED: in force in this gateway, not yet written down\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestColumnsAreStable: the columns of a table begin at the same place in each
 // of its rows, whatever is in them.
 func TestColumnsAreStable(t *testing.T) {
