@@ -568,6 +568,46 @@ func TestArmingRunsOut(t *testing.T) {
 	}
 }
 
+// What a lowering moves is said by what the upstream gets now: nothing where that is
+// less than its share already; and a spare has no LIVE.
+func TestWhatALoweringMoves(t *testing.T) {
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		shown := func(rps float64) string {
+			s := *m.live.state.Value()
+			s.Upstreams = slices.Clone(s.Upstreams)
+			for i := range s.Upstreams {
+				s.Upstreams[i].RPS, s.Upstreams[i].OwnRPS = val(rps), val(400)
+			}
+			give(m, s, nil, nil)
+			return strings.Join(strings.Fields(screenOf(m)), " ")
+		}
+		typed(m, "W", "<")
+		if got := shown(350); !strings.Contains(got, "that moves about 50.0 req/s away from anthropic-us-east-1; it keeps 300.0") {
+			t.Errorf("it gets more than that:\n%s", got)
+		}
+		if got := shown(100); !strings.Contains(got, "that is at most 300.0 req/s to anthropic-us-east-1; it gets 100.0 now") {
+			t.Errorf("it gets less already:\n%s", got)
+		}
+		typed(m, "esc", "j", "<")
+		if got := shown(1); !strings.Contains(got, "now share 100%, spare nobody else") {
+			t.Errorf("of a spare:\n%s", got)
+		}
+	})
+}
+
+// What a gateway refuses with is text.
+func TestARefusalIsText(t *testing.T) {
+	inBubble(t, calm, func(t *testing.T, m *model, r *recorder) {
+		r.answer = func(api.Command) (*api.Result, error) {
+			return nil, &api.Error{Code: api.CodeForbidden, Message: "no\x1b[2J\u202e\nFAKE"}
+		}
+		typed(m, "W", "<", "y")
+		if want := "refused: " + m.th.outside("no\x1b[2J\u202e\nFAKE"); m.dialog == nil || m.dialog.refusal != want || strings.ContainsAny(want, "\x1b\u202e\n") {
+			t.Errorf("%+v", m.dialog)
+		}
+	})
+}
+
 // Who may write no more, armed or not, is told that and not to arm.
 func TestARoleThatIsTakenAway(t *testing.T) {
 	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {

@@ -87,6 +87,31 @@ func TestAConsoleThatEndsTakesLeave(t *testing.T) {
 	}
 }
 
+// leaver notes with what context it was told that its console ends.
+type leaver struct {
+	nobody
+	err error
+	has bool // a bound
+}
+
+func (*leaver) Active() {}
+
+func (l *leaver) Leave(ctx context.Context) error {
+	_, l.has = ctx.Deadline()
+	l.err = ctx.Err()
+	return nil
+}
+
+// A console that is ended from outside takes leave too, within a bound.
+func TestAnEndedConsoleTakesLeave(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var l leaver
+	if goodbye(ctx, Options{Client: &l}); l.err != nil || !l.has {
+		t.Errorf("told with %v, bounded %t", l.err, l.has)
+	}
+}
+
 // WHO calls idle who pressed no key for longer than another gateway's word of it
 // may be old, however often their console asks.
 func TestWhoIsIdle(t *testing.T) {
