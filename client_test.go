@@ -129,3 +129,22 @@ func TestStatusSaysHealth(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+// How long a breaker is not closed is told by the newest changes.
+func TestStatusTellsSinceWhen(t *testing.T) {
+	now := time.Now()
+	g := gatewaytest.New(t)
+	g.Set(func(s *api.State) {
+		s.Upstreams = []api.Upstream{{Name: "a", Share: 100, Breakers: []api.Breaker{{Capability: "text", State: "open", Since: now}}}}
+	})
+	for _, e := range []struct {
+		ago      time.Duration
+		from, to string
+	}{{3 * time.Hour, "closed", "open"}, {2 * time.Hour, "ramping", "closed"}, {40 * time.Minute, "closed", "open"}, {time.Minute, "half_open", "open"}} {
+		g.Happen(api.Event{Event: "breaker_transition", Time: now.Add(-e.ago), Provider: "a", Capability: "text", From: e.from, To: e.to})
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"status", "--connect", g.Target()}, &out, &errs); code != exitDone || !strings.Contains(out.String(), "text OPEN, for 40m\n") {
+		t.Errorf("exit %d, %s%s", code, out.String(), errs.String())
+	}
+}
