@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -217,7 +218,6 @@ func TestBRK05(t *testing.T) {
 // transitions are those of a bucket so far: "closed>open:consecutive".
 func (w *scene) transitions(bucket string) (ts []string) {
 	w.Helper()
-	synctest.Wait()
 	for _, e := range w.events("breaker_transition") {
 		if e.Provider+":"+e.Capability == bucket {
 			ts = append(ts, e.From+">"+e.To+":"+e.Reason)
@@ -229,7 +229,7 @@ func (w *scene) transitions(bucket string) (ts []string) {
 // events are those logged of one kind, oldest first.
 func (w *scene) events(kind string) (es []api.Event) {
 	w.Helper()
-	synctest.Wait()
+	w.logged()
 	for l := range strings.Lines(w.lines.String()) {
 		var e api.Event
 		if err := json.Unmarshal([]byte(l), &e); err != nil {
@@ -252,7 +252,8 @@ func TestBRK06(t *testing.T) {
 				w.opens(way.path, way.body, bucket)
 				n := w.up["A"].asked()
 				w.up["A"].plays(func(e *exchange) {
-					if e.n == n+1 {
+					if e.n == n+1 { // all four are out by then
+						e.wait(500 * time.Millisecond)
 						failing(e)
 						return
 					}
@@ -264,8 +265,11 @@ func TestBRK06(t *testing.T) {
 						w.Errorf("%s", served(g))
 					}
 				}).Wait()
-				if b := w.bucket(bucket); b.State != "open" || time.Until(b.NextProbeAt) < 14*time.Second {
-					w.Errorf("%+v", b)
+				if asked := w.up["A"].asked() - n; asked != 4 {
+					w.Errorf("%d probes, not 4", asked)
+				}
+				if b := w.bucket(bucket); b.State != "open" || time.Until(b.NextProbeAt) < 14*time.Second || time.Until(b.NextProbeAt) > 16*time.Second {
+					w.Errorf("the next in %s: %+v", time.Until(b.NextProbeAt), b)
 				}
 			})
 			inScene(t, setting{dialect: way.dialect}, func(w *scene) {
@@ -491,6 +495,11 @@ func TestBRK13(t *testing.T) {
 					w.call(way.path, way.body)
 				}
 				before := w.asked()
+				unserved := map[string]string{"provider": "none", "route": "none", "outcome": "unavailable"}
+				blocked := func(name string) float64 {
+					return w.gw.Counted("failback_breaker_blocked_total", map[string]string{"provider": name})
+				}
+				was := map[string]float64{"A": blocked("A"), "B": blocked("B"), "": w.gw.Counted("ai_model_requests_total", unserved)}
 				g := w.call(way.path, way.body)
 				if g.status != 503 || g.took > 0 || g.header.Get("Failback-Reason") != "breaker_open" || g.header.Get("Failback-Status") != "unavailable" ||
 					g.header.Get("Failback-Route") != "none" || g.header.Get("Failback-Attempts") != "0" || g.header.Get("Retry-After") == "" || g.header.Get("X-Should-Retry") != "" {
@@ -504,19 +513,26 @@ func TestBRK13(t *testing.T) {
 					slices.ContainsFunc(d.Candidates, func(c api.DecisionCandidate) bool { return c.Skipped != "breaker_open" }) {
 					w.Errorf("%+v", d)
 				}
+				due := math.Inf(1) // seconds to the first probe of either
 				for _, name := range []string{"A", "B"} {
-					if b := w.bucket(name + ":" + capability(way.stream)); b.State != "open" || b.NextProbeAt.IsZero() {
+					b := w.bucket(name + ":" + capability(way.stream))
+					if b.State != "open" || b.NextProbeAt.IsZero() {
 						w.Errorf("%+v", b)
 					}
-					if n := w.gw.Counted("failback_breaker_blocked_total", map[string]string{"provider": name}); n < 1 {
+					due = min(due, time.Until(b.NextProbeAt).Seconds())
+					// It is asked first, and as a last resort.
+					if n := blocked(name) - was[name]; n < 1 || n > 2 {
 						w.Errorf("%g blocked at %s", n, name)
 					}
 				}
-				if n := w.gw.Counted("ai_model_requests_total", map[string]string{"provider": "none", "route": "none", "outcome": "unavailable"}); n < 1 {
+				if n := w.gw.Counted("ai_model_requests_total", unserved) - was[""]; n != 1 {
 					w.Errorf("%g are counted", n)
 				}
-				// The promise of Retry-After is kept.
-				seconds, _ := strconv.Atoi(g.header.Get("Retry-After"))
+				// The promise of Retry-After is kept, and is no later than it must be.
+				seconds, err := strconv.Atoi(g.header.Get("Retry-After"))
+				if want := int(math.Ceil(due)); err != nil || seconds != want {
+					w.Errorf("Retry-After %q, the first probe is due in %d s", g.header.Get("Retry-After"), want)
+				}
 				bubble.Sleep(time.Duration(seconds) * time.Second)
 				for _, a := range w.up { // whichever is due first
 					a.plays(ok)

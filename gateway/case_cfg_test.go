@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"failback/gateway"
 	"failback/gateway/config"
 	"failback/gateway/internal/memnet"
+	"failback/gateway/operator/api"
 )
 
 // CFG-01: a configuration that cannot be used is refused whole, whatever is
@@ -49,7 +51,7 @@ func TestCFG01(t *testing.T) {
 				synctest.Wait()
 				whole := strings.Replace(way.body, `,"stream":true`, "", 1)
 				good, hash := w.config, w.gw.OperatorState().Config.Hash
-				for _, c := range []struct{ name, old, new, want string }{
+				mistakes := []struct{ name, old, new, want string }{
 					{"unreadable certificate", "drain_delay: 0s", "drain_delay: 0s\ntls: {cert: none.pem, key: none.key}", "none.pem"},
 					{"unreadable key", "api_key: key-of-A", "api_key: file:none.key", "none.key"},
 					{"unknown candidate", "upstream: B,", "upstream: BB,", "BB"},
@@ -57,7 +59,8 @@ func TestCFG01(t *testing.T) {
 					{"one port twice", "drain_delay: 0s", "drain_delay: 0s\noperator: {listen: \"127.0.0.1:80\"}", "operator.listen"},
 					{"nothing", string(good), "", "empty"},
 					{"not YAML", "models:", "models: [", ""},
-				} {
+				}
+				for _, c := range mistakes {
 					w.rewrite(c.old, c.new)
 					report, err := w.gw.Reload(w.Context(), "test")
 					if err == nil || report != nil || !strings.Contains(err.Error(), c.want) {
@@ -74,10 +77,9 @@ func TestCFG01(t *testing.T) {
 					w.config = good
 					w.mu.Unlock()
 				}
-				for _, e := range w.events("config_reload") {
-					if e.Result != "refused" {
-						w.Errorf("%+v", e)
-					}
+				told := w.events("config_reload")
+				if len(told) != len(mistakes) || slices.ContainsFunc(told, func(e api.Event) bool { return e.Result != "refused" }) {
+					w.Errorf("of %d reloads: %+v", len(mistakes), told)
 				}
 				close(hold)
 				streams.Wait()
@@ -254,7 +256,7 @@ func TestCFG06(t *testing.T) {
 		}
 		// What a client says of retries changes nothing, and it hears so.
 		t.Run(way.name+"/client", func(t *testing.T) {
-			inScene(t, setting{dialect: way.dialect, more: "tasks: {t: {fallback: same_model}}\n"}, func(w *scene) {
+			inScene(t, setting{dialect: way.dialect, more: "tasks: {t: {fallback: same_model}}\nbreaker: {mode: shadow}\n"}, func(w *scene) {
 				w.up["A"].plays(failing)
 				for _, c := range []struct {
 					body    string
@@ -275,7 +277,7 @@ func TestCFG06(t *testing.T) {
 					if got := g.header.Get("Failback-Warning"); got != c.warns {
 						w.Errorf("%s %v: warning %q, want %q", c.body, c.headers, got, c.warns)
 					}
-					if n := w.up["A"].asked() - before; n > 1 {
+					if n := w.up["A"].asked() - before; n != 1 {
 						w.Errorf("%v: A was asked %d times", c.headers, n)
 					}
 				}
@@ -313,10 +315,14 @@ func TestCFG06(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		told := "nothing"
 		for _, s := range cfg.Settings() {
-			if s.Key == "retry.attempts" && (s.Value != c.value || s.Origin != c.origin) {
-				t.Errorf("%+v: %s from %s", c, s.Value, s.Origin)
+			if s.Key == "retry.attempts" {
+				told = s.Value + " from " + s.Origin
 			}
+		}
+		if want := c.value + " from " + c.origin; told != want {
+			t.Errorf("%+v: %s is told, not %s", c, told, want)
 		}
 	}
 	for _, attempts := range []string{"1", "2", "3"} {

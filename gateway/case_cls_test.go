@@ -145,10 +145,18 @@ func TestCLS04(t *testing.T) {
 			w.Errorf("asked %s", w.asked())
 		}
 		quiet(w, 100)
+		refused := 0
 		for l := range strings.Lines(w.lines.String()) {
-			if strings.Contains(l, `"attempts":[]`) && len(l) > most {
+			if !strings.Contains(l, `"attempts":[]`) {
+				continue
+			}
+			refused++
+			if len(l) > most {
 				w.Errorf("a line of %d bytes: %s", len(l), l)
 			}
+		}
+		if refused != 50 {
+			w.Errorf("%d lines without an attempt, not 50", refused)
 		}
 	})
 }

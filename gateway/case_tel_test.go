@@ -66,7 +66,11 @@ func TestTEL01(t *testing.T) {
 			_, capability, _ := strings.Cut(p.bucket(), ":")
 			is := func(want string) {
 				w.Helper()
-				for labels, on := range w.states(gauge, "A") {
+				all := w.states(gauge, "A")
+				if len(all) == 0 || w.about("A")[gauge] != 4*len(all) {
+					w.Errorf("%d series of %d buckets", w.about("A")[gauge], len(all))
+				}
+				for labels, on := range all {
 					state := "closed"
 					if strings.Contains(labels, `capability="`+capability+`"`) {
 						state = want
@@ -77,9 +81,6 @@ func TestTEL01(t *testing.T) {
 				}
 			}
 			before := w.about("A")
-			if before[gauge] != 4*len(w.states(gauge, "A")) || before[gauge] == 0 {
-				w.Fatalf("%d series of %d buckets", before[gauge], len(w.states(gauge, "A")))
-			}
 			is("closed")
 			w.opens(p.ep.ClientPath(), p.body(), p.bucket())
 			is("open")

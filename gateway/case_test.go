@@ -493,13 +493,18 @@ func (g *got) errorFrames() (fs []string) {
 	return fs
 }
 
-// decisions are those logged, oldest first. Lines that come fast are written
-// together, so that it may take 10 ms until they are there.
-func (w *scene) decisions() (ds []api.Decision) {
-	w.Helper()
+// logged waits until all that was said so far is in the log: lines that come
+// fast are written together, so that it may take 10 ms until they are there.
+func (w *scene) logged() {
 	for synctest.Wait(); w.gw.Unlogged() > 0; synctest.Wait() {
 		bubble.Sleep(time.Millisecond)
 	}
+}
+
+// decisions are those logged, oldest first.
+func (w *scene) decisions() (ds []api.Decision) {
+	w.Helper()
+	w.logged()
 	for l := range strings.Lines(w.lines.String()) {
 		var d api.Decision
 		if err := json.Unmarshal([]byte(l), &d); err != nil {

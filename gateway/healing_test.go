@@ -394,7 +394,10 @@ func failedPart(l []end) float64 {
 			n++
 		}
 	}
-	return float64(n) / float64(max(len(l), 1))
+	if len(l) == 0 {
+		return 1 // nobody was served
+	}
+	return float64(n) / float64(len(l))
 }
 
 // clientsOf are the clients' requests that an upstream got from then on, by
