@@ -284,6 +284,12 @@ func startAs(t *testing.T, path string, prepare func(*exec.Cmd)) *running {
 		defer ready.CloseIdleConnections()
 	}
 	until(t, "the gateway is ready", func() bool {
+		select {
+		case err := <-r.ended:
+			r.ended <- err
+			t.Fatalf("it ended with %v: %s", err, r.stderr)
+		default:
+		}
 		resp, err := ready.Get(r.url + "/readyz")
 		if err != nil {
 			return false
