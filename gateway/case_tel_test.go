@@ -64,11 +64,11 @@ func TestTEL01(t *testing.T) {
 		alongPaths(t, anyPath, setting{}, func(w *scene, p path) {
 			const gauge = "failback_breaker_state"
 			_, capability, _ := strings.Cut(p.bucket(), ":")
-			is := func(want string) {
+			stands := func(provider, want string) {
 				w.Helper()
-				all := w.states(gauge, "A")
-				if len(all) == 0 || w.about("A")[gauge] != 4*len(all) {
-					w.Errorf("%d series of %d buckets", w.about("A")[gauge], len(all))
+				all := w.states(gauge, provider)
+				if len(all) == 0 || w.about(provider)[gauge] != 4*len(all) {
+					w.Errorf("%d series of %d buckets", w.about(provider)[gauge], len(all))
 				}
 				for labels, on := range all {
 					state := "closed"
@@ -79,6 +79,10 @@ func TestTEL01(t *testing.T) {
 						w.Errorf("%s: %q are 1, not %s", labels, on, state)
 					}
 				}
+			}
+			is := func(want string) {
+				w.Helper()
+				stands("A", want)
 			}
 			before := w.about("A")
 			is("closed")
@@ -113,7 +117,15 @@ func TestTEL01(t *testing.T) {
 			if diff := cmp.Diff(before, w.about("A")); diff != "" {
 				w.Errorf("the series of A changed by their number:\n%s", diff)
 			}
-			// B fails and leaves: nothing of it stays, nothing of the others goes.
+			// A and B fail, and B leaves as it is: nothing of it stays, not even that
+			// it is open, and A stays as it is.
+			w.up["A"].plays(failing)
+			w.up["B"].plays(failing)
+			for range 5 {
+				w.ask(p)
+			}
+			is("open")
+			stands("B", "open")
 			w.reconfigure("{upstream: B, model: x, weight: 90}, ", "")
 			w.rewriteLine("  B: ", "")
 			if _, err := w.gw.Reload(w.Context(), "test"); err != nil {
@@ -122,7 +134,10 @@ func TestTEL01(t *testing.T) {
 			if left := w.about("B"); len(left) != 0 {
 				w.Errorf("left of B: %v", left)
 			}
-			is("closed")
+			is("open")
+			if n := w.about("A")[gauge]; n != before[gauge] {
+				w.Errorf("%d series of A, %d before", n, before[gauge])
+			}
 		})
 	})
 	t.Run("health", func(t *testing.T) {

@@ -349,8 +349,6 @@ func TestPQL12Engine(t *testing.T) {
 	}
 }
 
-// A target that is gone while Prometheus answers on, seen from a host whose clock
-// is three minutes off: the age is the true one, and the difference is known.
 // TestPQL13OneOfTwo: where one of two gateways is scraped no more the numbers are
 // fresh and whole to look at, and are of the other alone.
 func TestPQL13OneOfTwo(t *testing.T) {
@@ -378,6 +376,8 @@ ai_fallback_triggered_total{instance=%[1]q,model="m",primary="p",task_type="unna
 	}
 }
 
+// A target that is gone while Prometheus answers on, seen from a host whose clock
+// is three minutes off: the age is the true one, and the difference is known.
 func TestPQL13DeadTarget(t *testing.T) {
 	e := newEngine(t)
 	now := time.Now()
