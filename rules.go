@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"failback/gateway"
 	"failback/gateway/config"
 	"failback/gateway/operator/api"
 	"failback/sources"
@@ -75,6 +81,14 @@ func runRules(in *invocation) error {
 	defer known.close()
 	o.Selector, o.Every = known.sources.Prometheus.Selector, known.every
 	o.Objectives = known.objectives
+	if o.FirstOutputHighest = known.highest; known.highest == 0 && o.Thresholds.FirstOutput != nil {
+		if o.FirstOutputHighest, err = highestFirstOutput(in.ctx, known.gateway); err != nil {
+			return err
+		}
+	}
+	if err := o.ReachesFirstOutput(); err != nil {
+		return usagef("--first-output %s: %v", f.output, err)
+	}
 
 	note := []string{"Alert rules of failback for Prometheus, from failback rules. docs/alerts.md says what each means."}
 	if l := known.limit; l != nil && o.Thresholds.FallbackRatio == nil {
@@ -94,8 +108,13 @@ func runRules(in *invocation) error {
 		if err != nil {
 			return fmt.Errorf("--measured %s: %s", f.measured, text.Visible(err.Error()))
 		}
+		given := o.Thresholds.FirstOutput
 		o.Thresholds = m.Thresholds(o.Thresholds)
 		note = append(note, m.Note()...)
+		if err := o.ReachesFirstOutput(); err != nil {
+			o.Thresholds.FirstOutput = given
+			note = append(note, "FailbackFirstOutputSlow is not measured: "+err.Error()+".")
+		}
 	}
 	if f.dashboard {
 		d, err := rules.Dashboard(o)
@@ -119,6 +138,7 @@ type rulesKnown struct {
 	every      time.Duration
 	objectives []rules.Objective
 	limit      *float64         // of the fallback ratio; nil: none is configured
+	highest    time.Duration    // bucket of the first output; 0: the gateway was asked, whose metrics say it
 	from       string           // whose limit that is
 	gateway    sources.Embedded // nil: none was asked
 	close      func()
@@ -158,7 +178,7 @@ func (k *rulesKnown) fromConfig(cfg *config.Config) {
 	if cfg.Limit != nil {
 		k.limit = &cfg.Limit.FallbackRatio
 	}
-	k.every = cfg.Sources.Every
+	k.every, k.highest = cfg.Sources.Every, gateway.HighestFirstOutput(cfg)
 	k.sources.Prometheus = api.Source{Selector: `job="` + api.ServiceName + `"`, EverySeconds: k.every.Seconds()}
 	if p := cfg.Sources.Prometheus; p != nil {
 		k.sources.Prometheus = api.Source{
@@ -192,6 +212,44 @@ func (k *rulesKnown) fromState(s *api.State) {
 		}
 	}
 }
+
+// highestFirstOutput reads the highest finite bucket of the first output from the
+// metrics of a gateway.
+func highestFirstOutput(ctx context.Context, gw sources.Embedded) (time.Duration, error) {
+	const what = "the buckets of the gateway's /metrics"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, gw.BaseURL()+"/metrics", nil)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	res, err := gw.Transport().RoundTrip(req)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s: it answers %d", what, res.StatusCode)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(io.LimitReader(res.Body, maxMetrics))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	highest := 0.0
+	for _, m := range families[rules.FirstOutputMetric].GetMetric() {
+		for _, b := range m.GetHistogram().GetBucket() {
+			if le := b.GetUpperBound(); !math.IsInf(le, 0) {
+				highest = max(highest, le)
+			}
+		}
+	}
+	if highest == 0 {
+		return 0, fmt.Errorf("%s: there is no histogram %s", what, rules.FirstOutputMetric)
+	}
+	return time.Duration(highest * float64(time.Second)), nil
+}
+
+// maxMetrics bounds what is read of a gateway's metrics.
+const maxMetrics = 64 << 20
 
 // parsePart reads a part of all requests; nil for none.
 func parsePart(s string) (*float64, error) {

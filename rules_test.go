@@ -144,6 +144,48 @@ func TestRulesTakeTheConfiguredLimit(t *testing.T) {
 	}
 }
 
+// No quantile is above the highest finite bucket: a threshold of that makes a rule
+// that never fires, and is refused. The bucket is that of the gateway.
+func TestRulesRefuseWhatNoQuantileExceeds(t *testing.T) {
+	conf := writeConfig(t, rulesConfig)
+	patient := writeConfig(t, rulesConfig+"deadline: {first_output: 45m}\n")
+	bounds := func(finite string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/metrics" {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"at":"2026-01-02T03:04:05Z","sources":{"prometheus":{"every_seconds":15}}}`)
+				return
+			}
+			fmt.Fprintf(w, "# TYPE ai_model_first_output_seconds histogram\n")
+			for _, le := range append(strings.Fields(finite), "+Inf") {
+				fmt.Fprintf(w, "ai_model_first_output_seconds_bucket{model=\"m\",le=\"%s\"} 0\n", le)
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	short, long, none := bounds("60 600"), bounds("600 2700"), bounds("")
+	for _, c := range []struct {
+		args []string
+		errs string // empty: taken
+	}{
+		{[]string{"--config", conf, "--first-output", "599s"}, ""},
+		{[]string{"--config", conf, "--first-output", "10m"}, "the highest bucket of ai_model_first_output_seconds is 10m"},
+		{[]string{"--config", conf, "--first-output", "20m", "--dashboard"}, "the highest bucket of ai_model_first_output_seconds is 10m"},
+		{[]string{"--config", patient, "--first-output", "20m"}, ""},
+		{[]string{"--config", patient, "--first-output", "45m"}, "is 45m"},
+		{[]string{"--connect", short, "--first-output", "20m"}, "is 10m"},
+		{[]string{"--connect", long, "--first-output", "20m"}, ""},
+		{[]string{"--connect", none, "--first-output", "20m"}, "no histogram"},
+		{[]string{"--connect", none}, ""},
+	} {
+		out, errs, code := runLine(append([]string{"rules"}, c.args...)...)
+		if c.errs == "" && (code != exitDone || errs != "") || c.errs != "" && (code == exitDone || out != "" || !strings.Contains(errs, c.errs)) {
+			t.Errorf("rules %q: exit %d, %s\n%.200s", c.args, code, errs, out)
+		}
+	}
+}
+
 // pastOf is a Prometheus that has known every series for so long: a tenth of the
 // requests leave their primary.
 func pastOf(t *testing.T, known time.Duration) string {

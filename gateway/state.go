@@ -294,11 +294,22 @@ func (v *view) closedFor(c *router.Candidate, terms policy.Terms) decision.Reaso
 	return c.Group(needs).Check(breaker.Ask{Model: c.Model, Elsewhere: true})
 }
 
+// longestFirstOutput is how long a client may have to wait for its first output.
+func longestFirstOutput(cfg *config.Config) time.Duration {
+	return max(cfg.Deadline.FirstOutput, cfg.Deadline.Unary)
+}
+
+// HighestFirstOutput is the highest finite bucket of ai_model_first_output_seconds
+// of a gateway that starts with cfg: no quantile is above it.
+func HighestFirstOutput(cfg *config.Config) time.Duration {
+	return telemetry.HighestFirstOutput(longestFirstOutput(cfg))
+}
+
 // topology tells the metrics which label values there can be.
 func topology(s *setup) telemetry.Topology {
 	t := telemetry.Topology{DefaultTaskStays: s.unnamed.Fallback == policy.Never}
 	limits := s.cfg.Deadline
-	t.LongestFirstOutput = max(limits.FirstOutput, limits.Unary)
+	t.LongestFirstOutput = longestFirstOutput(s.cfg)
 	t.LongestRequest = max(limits.Unary, limits.FirstOutput+s.cfg.Stream.Max)
 	for _, tr := range breaker.Transitions {
 		t.Transitions = append(t.Transitions, telemetry.Transition(tr))

@@ -54,6 +54,13 @@ func newHistograms(reg prometheus.Registerer, d definition, buckets []float64) *
 	}
 }
 
+// HighestFirstOutput is the highest finite bound of ai_model_first_output_seconds
+// where a client may have to wait so long for its first output.
+func HighestFirstOutput(longest time.Duration) time.Duration {
+	highest := firstOutputBuckets[len(firstOutputBuckets)-1]
+	return max(longest, time.Duration(highest*float64(time.Second)))
+}
+
 // reaching is the histogram f if its bounds reach longest, else one in its place
 // that also has longest as a bound: a quantile over the highest bound could not
 // be told. What f counted is gone then, as after a restart.

@@ -206,6 +206,9 @@ func Dashboard(o Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.ReachesFirstOutput(); err != nil {
+		return nil, err
+	}
 	from := datasource{"prometheus", "${datasource}"}
 	d := board{
 		UID: "failback", Title: "failback", Tags: []string{"failback"}, SchemaVersion: schema, Version: 1, Editable: true,

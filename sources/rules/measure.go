@@ -202,7 +202,7 @@ func Judge(h *History) (*Measured, error) {
 	p95 := row("first output, p95 of 5m", Distribute(values(h.FirstOutputP95)), covered, true)
 	m.thresholds = Thresholds{
 		FallbackRatio: partLimit(ratio), Interrupted: partLimit(interrupted),
-		ClientRetries: partLimit(retries), FirstOutput: limitOf(p95),
+		ClientRetries: partLimit(retries), FirstOutput: limitUnder(p95, highest(h.FirstOutput)),
 	}
 	row("first output, all", DistributeBuckets(h.FirstOutput), math.NaN(), true)
 	row("duration, all", DistributeBuckets(h.Duration), math.NaN(), true)
@@ -249,6 +249,25 @@ func partLimit(d Distribution) *float64 {
 		return f
 	}
 	return nil
+}
+
+// limitUnder is limitOf of a quantile of a histogram, which sticks at the highest
+// finite bound: a limit of that is never exceeded. A bound of 0 is not known.
+func limitUnder(d Distribution, bound float64) *float64 {
+	if f := limitOf(d); f != nil && (bound == 0 || *f < bound) {
+		return f
+	}
+	return nil
+}
+
+// highest is the highest finite bound of a histogram, 0 without one.
+func highest(all []Bucket) (bound float64) {
+	for _, b := range all {
+		if !math.IsInf(b.Le, 0) && !math.IsNaN(b.Le) {
+			bound = max(bound, b.Le)
+		}
+	}
+	return bound
 }
 
 // roundUp rounds up to a number of digits.

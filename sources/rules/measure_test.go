@@ -52,6 +52,31 @@ func TestPercentilesAreNearestRank(t *testing.T) {
 	}
 }
 
+// A p95 that sticks at the highest finite bucket gives no threshold: none is ever
+// above it.
+func TestNoThresholdAtTheHighestBucket(t *testing.T) {
+	at := func(p95 float64) *float64 {
+		h := &History{Start: time.Unix(0, 0), End: time.Unix(400*300, 0), Requests: Series{}, FirstOutputP95: Series{},
+			FirstOutput: []Bucket{{1, 1}, {600, 90}, {math.Inf(1), 100}}}
+		for i := range int64(400) {
+			h.Requests[i*300000], h.FirstOutputP95[i*300000] = 1, p95
+		}
+		m, err := Judge(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Thresholds(Thresholds{}).FirstOutput
+	}
+	if f := at(30); f == nil || *f != 30 {
+		t.Errorf("a p95 of 30s gives %v", f)
+	}
+	for _, p95 := range []float64{599, 600} { // rounded up
+		if f := at(p95); f != nil {
+			t.Errorf("a p95 of %g gives %g", p95, *f)
+		}
+	}
+}
+
 // A histogram's percentile is the bound of the bucket that holds the percentile
 // of the values themselves.
 func TestPercentilesOfBuckets(t *testing.T) {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,12 +28,18 @@ type Options struct {
 	Every time.Duration
 	// Thresholds are those that are known.
 	Thresholds Thresholds
+	// FirstOutputHighest is the highest finite bucket of the first output's
+	// histogram, 0: not known. A quantile never is above it.
+	FirstOutputHighest time.Duration
 	// Objectives are those of the models.
 	Objectives []Objective
 	// RunbookURL is what a runbook's id is put behind to link to it, or in place
 	// of {id} where it has that. Empty: rules name the id alone.
 	RunbookURL string
 }
+
+// FirstOutputMetric is the histogram that Thresholds.FirstOutput is held against.
+const FirstOutputMetric = promql.FirstOutput
 
 // Kinds of an Objective, as the label objective has them.
 const (
@@ -104,11 +111,14 @@ var burns = []struct {
 	{"Slow", "a twentieth of it in six hours", Warning, api.SlowBurn, lastingFor},
 }
 
-// New makes all rules. The error says that the selector is none, or that Every
-// is not set.
+// New makes all rules. The error says that the selector is none, that Every is
+// not set, or that a threshold can never be exceeded.
 func New(o Options) (*Set, error) {
 	q, err := newQuery(o.Selector, o.Every)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.ReachesFirstOutput(); err != nil {
 		return nil, err
 	}
 	s := &Set{Labels: q.Fixed()}
@@ -118,6 +128,17 @@ func New(o Options) (*Set, error) {
 	s.upstreams(q)
 	s.itself(q)
 	return s, nil
+}
+
+// ReachesFirstOutput is the error of a threshold of the first output that no
+// quantile of the histogram can exceed.
+func (o Options) ReachesFirstOutput() error {
+	t, highest := o.Thresholds.FirstOutput, o.FirstOutputHighest
+	if t == nil || highest <= 0 || *t < highest.Seconds() {
+		return nil
+	}
+	return fmt.Errorf("a first output of %ss as threshold: the highest bucket of %s is %s, and no p95 is above that: give less than %s",
+		number(*t), promql.FirstOutput, promql.Span(highest), promql.Span(highest))
 }
 
 func (s *Set) add(r Rule) { s.Rules = append(s.Rules, r) }
