@@ -250,11 +250,13 @@ func (s *Set) traffic(q query) {
 }
 
 func (s *Set) upstreams(q query) {
+	closed := q.Series(promql.BreakerState, `state="closed"`)
 	s.add(Rule{
-		Name: "FailbackBreakerOpen", For: breakerFor, Severity: Warning, Runbook: "provider-5xx",
-		Expr:        "max by (provider, region, capability) (" + q.Series(promql.BreakerState, `state=~"open|half_open"`) + " unless ignoring (state) " + q.Series(promql.BreakerEnforced) + " == 0) == 1",
+		Name: "FailbackBreakerOpen", For: 0, Severity: Warning, Runbook: "provider-5xx",
+		Expr: "min by (provider, region, capability) (avg_over_time(" + closed + "[" + promql.Span(max(2*breakerFor, q.Window())) + "]) and " + closed + " offset " + promql.Span(breakerFor) +
+			" unless ignoring (state) " + q.Series(promql.BreakerEnforced) + " == 0) < 0.5",
 		Summary:     "The breaker of {{ $labels.provider }} keeps {{ $labels.capability }} requests away",
-		Description: "It opens again at each probe for " + promql.Span(breakerFor) + ", on one gateway at least. That long one group of signals may be red before health takes the upstream's traffic away.",
+		Description: "It was not closed for more than " + promql.Span(breakerFor) + " of the last " + promql.Span(max(2*breakerFor, q.Window())) + ", on one gateway at least: it stays open, or opens again whenever it lets requests through. That long one group of signals may be red before health takes the upstream's traffic away.",
 	})
 	s.add(Rule{
 		Name: "FailbackUpstreamWaits", For: quickFor, Severity: Warning, Runbook: "manual-failback",
