@@ -99,11 +99,12 @@ func runIncident(in *invocation) error {
 		if err != nil {
 			return usagef("incident tick: %q is no step", args[2])
 		}
-		if err := in.knowsStep(args[1], step); err != nil {
+		words, err := in.stepWords(args[1], step)
+		if err != nil {
 			return err
 		}
 		return does(func(ctx context.Context, c *api.Client) (*api.Result, error) {
-			return c.IncidentTick(ctx, args[0], args[1], step, true)
+			return c.IncidentTick(ctx, args[0], api.Tick{Runbook: args[1], Step: step, Done: true, Words: words})
 		})
 	case "answer":
 		if err := want(3, "an id, a question ("+strings.Join(api.ClosingQuestions, ", ")+") and an answer, in quotes"); err != nil {
@@ -134,12 +135,12 @@ func runIncident(in *invocation) error {
 	return usagef("incident has no %q; it has list, show, report, open, note, tick, answer, close and reopen", verb)
 }
 
-// knowsStep refuses a step of no runbook that this program has or --runbooks names.
-// The gateway takes any: it has no runbooks.
-func (in *invocation) knowsStep(id string, step int) error {
+// stepWords is a step in words. It refuses one of no runbook that this program has or
+// --runbooks names. The gateway takes any: it has no runbooks.
+func (in *invocation) stepWords(id string, step int) (string, error) {
 	all, err := runbooks.Embedded()
 	if err != nil {
-		return err
+		return "", err
 	}
 	extra := in.runbookDir()
 	all = runbooks.Merge(all, extra.Runbooks)
@@ -147,10 +148,11 @@ func (in *invocation) knowsStep(id string, step int) error {
 		if all[i].ID != id {
 			continue
 		}
-		if last := len(all[i].Steps()); step < 1 || step > last {
-			return usagef("incident tick: runbook %s has no step %d; its steps are 1 to %d", id, step, last)
+		steps := all[i].Steps()
+		if step < 1 || step > len(steps) {
+			return "", usagef("incident tick: runbook %s has no step %d; its steps are 1 to %d", id, step, len(steps))
 		}
-		return nil
+		return steps[step-1].Words(), nil
 	}
 	var ids []string
 	for i := range all {
@@ -162,7 +164,7 @@ func (in *invocation) knowsStep(id string, step int) error {
 		hint = "the built-in ones and " + in.runbooks + " were read"
 	}
 	errs := []error{usagef("incident tick: there is no runbook %q; there are %s; %s", id, strings.Join(ids, ", "), hint)}
-	return errors.Join(append(errs, extra.Errors...)...)
+	return "", errors.Join(append(errs, extra.Errors...)...)
 }
 
 // seenAnswer is the time of the answer that --seen names; zero without it.
@@ -223,7 +225,7 @@ func incidentText(i *api.Incident) string {
 		line("  %-21s %s", m.Text, at)
 	}
 	r := i.Requests
-	line("\nCOUNTED %s", text.Visible(i.Requests.Counted))
+	line("\nCOUNTED  for all models, %s", text.Visible(i.Requests.Counted))
 	line("REQUESTS  primary %d, degraded %d, failed %d, against policy %d", r.Primary, r.Degraded, r.Failed, r.Forbidden)
 	line("\nLAYER      DEGRADED GOOD/BAD  PRIMARY GOOD/BAD")
 	for _, l := range i.Layers {

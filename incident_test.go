@@ -83,7 +83,10 @@ func TestATickNamesAStep(t *testing.T) {
 		{dir, "own", last + 1, []string{"its steps are"}},
 		{dir, "nosuch", 3, []string{`no runbook "nosuch"`, "own, ", "bad.md:1: "}},
 	} {
-		err := (&invocation{runbooks: c.dir}).knowsStep(c.id, c.step)
+		words, err := (&invocation{runbooks: c.dir}).stepWords(c.id, c.step)
+		if (words != "") != (c.says == nil) {
+			t.Errorf("%+v: %q", c, words)
+		}
 		if _, usage := errors.AsType[*usageError](err); (err != nil) != (c.says != nil) || err != nil && !usage {
 			t.Errorf("%+v: %v", c, err)
 			continue

@@ -673,7 +673,7 @@ func TestSEC07(t *testing.T) {
 		h = strings.Map(drop, h)
 		_, _ = g.client.IncidentNote(t.Context(), incident, h)
 		_, _ = g.client.IncidentAnswer(t.Context(), incident, "users", h, time.Time{})
-		_, _ = g.client.IncidentTick(t.Context(), incident, h, 1, true)
+		_, _ = g.client.IncidentTick(t.Context(), incident, api.Tick{Runbook: h, Step: 1, Done: true, Words: h})
 	}
 	until(t, "the embedded log has it all", func() bool {
 		out, _, _ := cli(t, g.dir, "query", "--config", path, "--logql", `{service_name="failback"} |= "bell"`)

@@ -61,7 +61,7 @@ func TestAnIncidentSurvivesAKill(t *testing.T) {
 			t.Fatalf("%s%s", out, stderr)
 		}
 	}
-	if _, err := w.client.IncidentTick(t.Context(), before.ID, "provider-5xx", 2, true); err != nil {
+	if _, err := w.client.IncidentTick(t.Context(), before.ID, api.Tick{Runbook: "provider-5xx", Step: 2, Done: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.again(t, 0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -138,6 +139,22 @@ type Block struct {
 	Line int
 
 	queryLine int
+}
+
+// wordsRoom is how much of a block its Words have, in bytes.
+const wordsRoom = 200
+
+// Words is what b begins with, as its runbook has it: enough to know it again.
+func (b *Block) Words() string {
+	s := b.Paragraphs[0]
+	if len(s) <= wordsRoom {
+		return s
+	}
+	s = strings.ToValidUTF8(s[:wordsRoom], "")
+	if i := strings.LastIndexByte(s, ' '); i > 0 {
+		s = s[:i]
+	}
+	return s + " …"
 }
 
 // Steps returns the steps in their order; the one of number n is at n-1.

@@ -36,7 +36,7 @@ type API interface {
 	Incident(ctx context.Context, id string) (*api.Incident, error)
 	OpenIncident(ctx context.Context, title string) (*api.Result, error)
 	IncidentNote(ctx context.Context, id, text string) (*api.Result, error)
-	IncidentTick(ctx context.Context, id, runbook string, step int, done bool) (*api.Result, error)
+	IncidentTick(ctx context.Context, id string, t api.Tick) (*api.Result, error)
 	IncidentAnswer(ctx context.Context, id, question, answer string, seen time.Time) (*api.Result, error)
 	CloseIncident(ctx context.Context, id string) (*api.Result, error)
 	CloseIncidentAnyway(ctx context.Context, id, reason string) (*api.Result, error)

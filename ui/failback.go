@@ -161,7 +161,7 @@ func heldBefore(d *data, upstream string, share int) string {
 	var end time.Time // of the step that is looked at: when the one after it began
 	for i := range d.changes {
 		e := &d.changes[i]
-		if !text.IsStep(e) || e.Provider != upstream {
+		if !e.IsStep() || e.Provider != upstream {
 			continue
 		}
 		if e.To == strconv.Itoa(share) && !end.IsZero() {
@@ -548,7 +548,7 @@ func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []ro
 	told := u.StateBy == "auto" || u.StateBy == ""
 	for i := range d.changes {
 		e := &d.changes[i]
-		ofShare := e.Event == text.KindStep || e.Event == text.KindHealth || e.Event == text.KindCommand && (e.Action == "share" || e.Action == "state")
+		ofShare := e.Event == api.KindStep || e.Event == api.KindHealth || e.Event == api.KindCommand && (e.Action == "share" || e.Action == "state")
 		if e.Provider != u.Name || !ofShare || !shown(e) {
 			continue
 		}
@@ -559,7 +559,7 @@ func (m *model) stepHistory(d *data, now time.Time, u *api.Upstream, w int) []ro
 	}
 	if !told && u.Stated() {
 		// From before the gateway started: its state tells the last step still.
-		last := api.Event{Event: text.KindStep, Time: u.Since, To: strconv.Itoa(u.Share), By: u.StateBy, Why: u.StateWhy, Revision: u.Revision}
+		last := api.Event{Event: api.KindStep, Time: u.Since, To: strconv.Itoa(u.Share), By: u.StateBy, Why: u.StateWhy, Revision: u.Revision}
 		rows = append([]row{m.changeRow(&text.Run{Event: &last}, d.clock(now), w)}, rows...)
 	}
 	if len(rows) == 0 {

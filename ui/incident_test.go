@@ -61,8 +61,15 @@ func (r *recorder) OpenIncident(_ context.Context, title string) (*api.Result, e
 func (r *recorder) IncidentNote(_ context.Context, id, text string) (*api.Result, error) {
 	return r.told("note %s %s", id, text)
 }
-func (r *recorder) IncidentTick(_ context.Context, id, book string, step int, done bool) (*api.Result, error) {
-	return r.told("tick %s %s %d %t", id, book, step, done)
+func (r *recorder) IncidentTick(_ context.Context, id string, t api.Tick) (*api.Result, error) {
+	if t.Words == "" {
+		return nil, errors.New("a tick without the words of its step")
+	}
+	res, err := r.told("tick %s %s %d %t", id, t.Runbook, t.Step, t.Done)
+	if err == nil {
+		res.Message = "incident " + id + ": " + res.Message // as a gateway says it
+	}
+	return res, err
 }
 func (r *recorder) IncidentAnswer(_ context.Context, id, q, answer string, seen time.Time) (*api.Result, error) {
 	for i, c := range r.incident.Closing {

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"failback/gateway/operator/api"
+	"failback/runbooks"
 	"failback/sources"
 	"failback/ui/text"
 )
@@ -44,10 +45,11 @@ type sentTick struct {
 
 // tickBatch are ticks on their way into one incident, in their order.
 type tickBatch struct {
-	of             *reading
-	book, incident string
-	ticks          []sentTick
-	took           int // of ticks, from the first on
+	of       *reading
+	book     *runbooks.Runbook
+	incident string
+	ticks    []sentTick
+	took     int // of ticks, from the first on
 }
 
 // untick takes the tick of a step away. The incident id, empty if none is open,
@@ -140,12 +142,12 @@ func (m *model) keepTicks(here, stays string) tea.Cmd {
 		m.say(dim, here+", not in incident "+m.th.outside(h.ID)+": "+why)
 		return nil
 	}
-	return m.sendTicks(r, m.runbook.open.ID)
+	return m.sendTicks(r, m.runbook.open)
 }
 
 // sendTicks sends what the open incident lacks of a runbook's ticks; nil if that
 // is nothing, or if it has to wait.
-func (m *model) sendTicks(r *reading, book string) tea.Cmd {
+func (m *model) sendTicks(r *reading, book *runbooks.Runbook) tea.Cmd {
 	h := m.startIncident(&m.live)
 	if h == nil || r.record.sending || m.noWrite() != "" {
 		return nil
@@ -155,12 +157,16 @@ func (m *model) sendTicks(r *reading, book string) tea.Cmd {
 		return nil
 	}
 	r.record.sending = true
-	ctx, src := m.ctx, m.src
+	ctx, src, steps := m.ctx, m.src, book.Steps()
 	return func() tea.Msg {
 		msg := recordedMsg{what: b.steps()}
 		for _, t := range b.ticks {
+			tick := api.Tick{Runbook: b.book.ID, Step: t.step, Done: t.done}
+			if t.step <= len(steps) { // the runbook may be another than when it was ticked
+				tick.Words = steps[t.step-1].Words()
+			}
 			msg.result, msg.err = src.Give(ctx, func(ctx context.Context, a sources.API) (*api.Result, error) {
-				return a.IncidentTick(ctx, b.incident, b.book, t.step, t.done)
+				return a.IncidentTick(ctx, b.incident, tick)
 			})
 			if msg.err != nil {
 				break
@@ -216,7 +222,7 @@ func (m *model) takeTicks(msg recordedMsg) tea.Cmd {
 		m.say(bad, said+"step "+strconv.Itoa(b.ticks[b.took].step)+" was not recorded, the next tick sends it again: "+m.th.outside(sources.Why(msg.err)))
 		return nil
 	case len(b.ticks) == 1 && msg.result != nil:
-		m.say(good, said+m.th.outside(msg.result.Message)) // that somebody ticked it before, too
+		m.say(good, m.th.outside(msg.result.Message)) // that somebody ticked it before, too; it names the incident
 	default:
 		m.say(good, said+b.counted())
 	}

@@ -66,7 +66,7 @@ func (m *model) incidentBody(w int, f *sieve) []row {
 	}
 	success := styled(accent, " SUCCESS")
 	if rq.Counted != "" {
-		success = success.add(dim, "  requests are counted "+out(rq.Counted)).fit(w, m.gl.cut)
+		success = success.add(dim, "  of all models, counted "+out(rq.Counted)).fit(w, m.gl.cut)
 	}
 	rows = append(rows, nil, success)
 	rows = append(rows, layers(v.Layers, w)...)

@@ -62,7 +62,7 @@ func outcome(d *data, u *api.Upstream, share int) string {
 	}
 	for i := range d.changes {
 		e := &d.changes[i]
-		if !text.IsStep(e) || e.Provider != u.Name {
+		if !e.IsStep() || e.Provider != u.Name {
 			continue
 		}
 		from, _ := strconv.Atoi(e.From)

@@ -342,7 +342,7 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 	going, last := 0, 0
 	for _, c := range m.folded(d) {
 		// A breaker that tries is told by how that ended.
-		if c.Folded == nil && c.Event.Event == text.KindBreaker && c.To == "half_open" {
+		if c.Folded == nil && c.Event.Event == api.KindBreaker && c.To == "half_open" {
 			continue
 		}
 		if len(rows) == n {

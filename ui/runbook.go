@@ -178,7 +178,7 @@ func openings(s *api.State, changes []api.Event) map[string][]runbooks.Opening {
 	}
 	for i := 0; i < len(changes) && len(going) > 0; i++ {
 		e := &changes[i]
-		if e.Event != text.KindBreaker {
+		if e.Event != api.KindBreaker {
 			continue
 		}
 		bucket := e.Provider + ":" + e.Capability

@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"failback/gateway/operator/api"
 	"failback/sources"
 	"failback/ui/text"
 )
@@ -405,6 +406,7 @@ func (m *model) changeBody(w int) []row {
 		}
 	}
 	add("time", e.Time.UTC().Format(time.RFC3339Nano))
+	add("what", e.Text())
 	add("event", text.Words(e.Event.Event))
 	add("upstream", e.Provider)
 	add("region", e.Region)
@@ -413,8 +415,11 @@ func (m *model) changeBody(w int) []row {
 	add("by", text.By(e.Event))
 	add("action", text.Words(e.Action))
 	from, to := e.From, e.To
-	if e.Event.Event == text.KindBreaker {
+	if e.Event.Event == api.KindBreaker {
 		from, to = text.Words(from), text.Words(to)
+	}
+	if e.Action == "share" || e.IsStep() {
+		from, to = api.Percent(from), api.Percent(to)
 	}
 	add("from", from)
 	add("to", to)
@@ -422,6 +427,8 @@ func (m *model) changeBody(w int) []row {
 	add("reason", e.Reason)
 	add("detail", e.Detail)
 	add("why", e.Why)
+	add("needs", e.Required)
+	add("told", e.Notified)
 	if e.Revision != 0 {
 		add("revision", strconv.FormatUint(e.Revision, 10))
 	}

@@ -114,7 +114,7 @@ func (m *model) undoable() (undoing, string) {
 	}
 	for i := range m.live.changes {
 		e := &m.live.changes[i]
-		if !text.IsStep(e) || text.ByMachine(e.By) {
+		if !e.IsStep() || text.ByMachine(e.By) {
 			continue
 		}
 		u := m.live.upstream(e.Provider)
@@ -149,7 +149,7 @@ func (m *model) restorable(u *api.Upstream) bool {
 // lastStep is the change that made u's share what it is; nil if not known.
 func (m *model) lastStep(u *api.Upstream) *api.Event {
 	for i := range m.live.changes {
-		if e := &m.live.changes[i]; text.IsStep(e) && e.Provider == u.Name && e.Revision == u.Revision {
+		if e := &m.live.changes[i]; e.IsStep() && e.Provider == u.Name && e.Revision == u.Revision {
 			return e
 		}
 	}

@@ -138,7 +138,7 @@ func degradedEvents() []api.Event {
 	return []api.Event{
 		{Seq: 1, Event: "breaker_transition", Time: ago(1480 * time.Second), Provider: "anthropic-us-east-1", Capability: "text", From: "closed", To: "open", Reason: "failure_rate", Detail: "12/20 failed (server_error x12)"},
 		{Seq: 2, Event: "health_transition", Time: ago(1470 * time.Second), Provider: "anthropic-us-east-1", From: "healthy", To: "suspect", Reason: "red", Detail: "error_rate 12/20 failed", By: "auto", Result: "ok"},
-		stepped(3, 131, 24*time.Minute, "auto", "100", "0", "degraded", "failback 2026113003: two independent groups red for 30s"),
+		stepped(3, 131, 24*time.Minute, "auto", "100", "0", "degraded", "failback 2026-11-30T03: two independent groups red for 30s"),
 		{Seq: 4, Event: "health_transition", Time: ago(24 * time.Minute), Provider: "anthropic-us-east-1", From: "suspect", To: "degraded", Action: "state", Reason: "two_groups", Detail: "two independent groups red for 30s: error_rate 12/20 failed", By: "auto", Result: "ok", Revision: 131},
 	}
 }
@@ -183,7 +183,7 @@ func recoveringState() api.State {
 
 func recoveringEvents() []api.Event {
 	return append(degradedEvents(),
-		stepped(5, 132, 6*time.Minute, "ana", "0", "5", "raised", "failback 2026113003"),
+		stepped(5, 132, 6*time.Minute, "ana", "0", "5", "raised", "failback 2026-11-30T03"),
 		api.Event{Seq: 6, Event: "health_transition", Time: ago(6 * time.Minute), Provider: "anthropic-us-east-1", From: "degraded", To: "recovering", Action: "state", Reason: "raised", By: "ana", Why: "probe ok, ticket 4412", Result: "ok", Revision: 132})
 }
 
@@ -208,7 +208,7 @@ func failingState() api.State {
 }
 
 func failingEvents() []api.Event {
-	return append(recoveringEvents(), stepped(7, 133, 4*time.Minute, "ben", "5", "25", "raised", "failback 2026113003"))
+	return append(recoveringEvents(), stepped(7, 133, 4*time.Minute, "ben", "5", "25", "raised", "failback 2026-11-30T03"))
 }
 
 func failing(m *model) { give(m, failingState(), failingEvents(), decisionsOf("primary_completed")) }
@@ -220,7 +220,7 @@ func retreated(m *model) {
 	u.Revision, u.Since, u.StateBy, u.StateWhy, u.Retreats, u.HealthBy = 134, ago(40*time.Second), "auto", "", 1, "auto"
 	u.HealthReason = "retreat from 25%: success 96.9% of 4112, at least 98.7% asked"
 	u.Evidence.ServedSeconds, u.Evidence.Requests, u.Evidence.EnoughInSeconds = 40, 4, 560
-	es := append(failingEvents(), stepped(8, 134, 40*time.Second, "auto", "25", "5", "retreat", "failback 2026113003: success 96.9% of 4112, at least 98.7% asked"))
+	es := append(failingEvents(), stepped(8, 134, 40*time.Second, "auto", "25", "5", "retreat", "failback 2026-11-30T03: success 96.9% of 4112, at least 98.7% asked"))
 	give(m, s, es, decisionsOf("primary_completed"))
 }
 

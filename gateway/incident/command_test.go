@@ -178,3 +178,21 @@ func TestWhatIsDoneAlready(t *testing.T) {
 		t.Errorf("%q %v", said, err)
 	}
 }
+
+// A record says in words what was ticked: the runbook may be another by the time
+// that somebody reads it.
+func TestATickHasTheWordsOfItsStep(t *testing.T) {
+	b := opened()
+	tick := Op{Kind: OpTick, At: at(1), By: "ana", Runbook: "own", Step: 3, Done: true, Text: "look at the probes"}
+	b.Do("x", tick, false)
+	tick.At, tick.Done = at(2), false
+	b.Do("x", tick, false)
+	r, _, _ := b.Get("x")
+	var got []string
+	for _, e := range r.Entries[1:] {
+		got = append(got, e.Text)
+	}
+	if want := []string{"own, step 3: look at the probes", "own, step 3 taken back: look at the probes"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -224,7 +224,7 @@ func (r *Record) event(op Op) {
 		r.Entries = slices.Delete(r.Entries, i, i+1)
 	}
 	e.Detail, e.Why, e.Seq = cut(e.Detail), cut(e.Why), 0 // its number means nothing in a record
-	entry := api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: textOf(&e), Instance: op.Instance, Event: &e}
+	entry := api.IncidentEntry{At: op.At, Kind: api.EntryEvent, By: op.By, Text: e.Text(), Instance: op.Instance, Event: &e}
 	if !r.fold(entry) {
 		r.add(entry)
 	}
@@ -273,7 +273,10 @@ func (r *Record) tick(op Op) {
 	}
 	text := fmt.Sprintf("%s, step %d", op.Runbook, op.Step)
 	if !op.Done {
-		text += ": taken back"
+		text += " taken back"
+	}
+	if op.Text != "" {
+		text += ": " + op.Text
 	}
 	r.add(api.IncidentEntry{
 		At: op.At, Kind: api.EntryTick, By: op.By, Text: text, Runbook: op.Runbook, Step: op.Step, Done: op.Done,

@@ -409,7 +409,7 @@ func TestAChangeIsToldByWhoMadeIt(t *testing.T) {
 		for _, op := range order {
 			r = r.Apply(op)
 		}
-		if len(r.Entries) != 2 || r.Entries[1].Text != `b share 100% > 25%  "drill"` || r.Entries[1].Instance != "one" {
+		if len(r.Entries) != 2 || r.Entries[1].Text != `b share 100% > 25%  "drill" rev 7 (operator)` || r.Entries[1].Instance != "one" {
 			t.Errorf("%+v", r.Entries)
 		}
 	}

@@ -44,7 +44,7 @@ func Report(in api.Incident) string {
 
 	r := in.Requests
 	line("\n## Impact\n")
-	line("Counted %s.\n", markdown(r.Counted))
+	line("Counted for all models, %s.\n", markdown(r.Counted))
 	line("| requests | number |\n|---|---|")
 	line("| answered by their primary | %d |\n| answered by another candidate | %d |\n| failed | %d |\n| answered against policy | %d |", r.Primary, r.Degraded, r.Failed, r.Forbidden)
 	if len(r.Kept) > 0 {

@@ -1,13 +1,10 @@
 package incident
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
-	"failback/gateway/decision"
 	"failback/gateway/operator/api"
 )
 
@@ -76,81 +73,6 @@ func wasOrWere(n uint64) string {
 	}
 	return fmt.Sprintf("%d were", n)
 }
-
-// textOf says for people what e is.
-func textOf(e *api.Event) string {
-	var b strings.Builder
-	say := func(words ...string) {
-		for _, w := range words {
-			if w == "" {
-				continue
-			}
-			if b.Len() > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(w)
-		}
-	}
-	say(e.Provider, e.Capability)
-	value := func(s string) string { return s }
-	switch decision.Kind(e.Event) {
-	case decision.KindBreakerTransition, decision.KindHealthTransition:
-		value = state
-	case decision.KindTrafficStep:
-		if e.Action == "" || e.Action == shareAction {
-			say(shareAction)
-			value = percent
-			break
-		}
-		say("failback", e.Action)
-	default:
-		if e.Action == shareAction {
-			value = percent
-		}
-		say(cmp.Or(e.Action, words(e.Event)))
-	}
-	if e.From != "" && e.To != "" {
-		say(value(e.From), ">", value(e.To))
-	} else {
-		say(value(cmp.Or(e.To, e.From)))
-	}
-	if e.Result != "" && e.Result != api.ResultOK {
-		say(e.Result)
-	}
-	// The id of a failback is for machines, and stays in the event.
-	detail, reason := failbackID.ReplaceAllString(e.Detail, ""), e.Reason
-	if reason == "raised" || reason == "lowered" {
-		reason = "" // its numbers say so
-	}
-	if why := cmp.Or(detail, e.Why, e.Required, reason); why != "" {
-		b.WriteString(": " + why)
-	}
-	if detail != "" && e.Why != "" && e.Why != detail {
-		b.WriteString(" (" + e.Why + ")")
-	}
-	return b.String()
-}
-
-// shareAction is the action of what moves a share.
-const shareAction = "share"
-
-// state is a state of a breaker or of an upstream, as the screens write it.
-func state(s string) string {
-	if s == halfOpen {
-		return "HALF"
-	}
-	return strings.ToUpper(s)
-}
-
-func percent(s string) string {
-	if s == "" {
-		return ""
-	}
-	return s + "%"
-}
-
-// failbackID is what the detail of a step begins with: the id of its failback.
-var failbackID = regexp.MustCompile(`^failback \d{4}-\d\d-\d\dT\d\d(\.\d+)?(, |: |$)`)
 
 func of(upstream string) string {
 	if upstream == "" {

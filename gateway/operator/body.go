@@ -34,7 +34,7 @@ var fields = map[string][]string{
 
 	ActionIncidentOpen:   {"reason"},
 	ActionIncidentNote:   {"reason"},
-	ActionIncidentTick:   {"runbook", "step", "done"},
+	ActionIncidentTick:   {"runbook", "step", "done", "reason"},
 	ActionIncidentAnswer: {"question", "answer", "seen"},
 	ActionIncidentClose:  {"override", "reason"},
 	ActionIncidentReopen: {"reason"},

@@ -20,9 +20,11 @@ func TestIncidentCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, do := range map[string]func() (*api.Result, error){
-		"open":   func() (*api.Result, error) { return ana.OpenIncident(ctx, "odd answers") },
-		"note":   func() (*api.Result, error) { return ana.IncidentNote(ctx, "one", "called the provider") },
-		"tick":   func() (*api.Result, error) { return ana.IncidentTick(ctx, "one", "provider-5xx", 2, true) },
+		"open": func() (*api.Result, error) { return ana.OpenIncident(ctx, "odd answers") },
+		"note": func() (*api.Result, error) { return ana.IncidentNote(ctx, "one", "called the provider") },
+		"tick": func() (*api.Result, error) {
+			return ana.IncidentTick(ctx, "one", api.Tick{Runbook: "provider-5xx", Step: 2, Done: true, Words: "look: "})
+		},
 		"answer": func() (*api.Result, error) { return ana.IncidentAnswer(ctx, "one", "users", "none", time.Time{}) },
 		"close":  func() (*api.Result, error) { return ana.CloseIncidentAnyway(ctx, "one", "a test") },
 		"reopen": func() (*api.Result, error) { return ana.ReopenIncident(ctx, "one") },
@@ -47,7 +49,7 @@ func TestIncidentCommands(t *testing.T) {
 		`incident_note "two" by ana: x 0 `,
 		`incident_open "" by ana: odd answers 0 `,
 		`incident_reopen "one" by ana:  0 `,
-		`incident_tick "one" by ana: provider-5xx 2 `,
+		`incident_tick "one" by ana: look: provider-5xx 2 `,
 	}
 	if !slices.Equal(made, want) {
 		t.Errorf("made %q", made)

@@ -115,21 +115,7 @@ func BreakerShort(b *api.Breaker, now time.Time) string {
 
 // state writes a breaker's state as the screens do; what is not known here
 // stays as it is, in capitals.
-func state(s string) string {
-	switch s {
-	case closed:
-		return "CLOSED"
-	case open:
-		return "OPEN"
-	case halfOpen:
-		return "HALF"
-	case ramping:
-		return "RAMP"
-	case "":
-		return "??"
-	}
-	return Visible(strings.ToUpper(s))
-}
+func state(s string) string { return Visible(api.BreakerWord(s)) }
 
 func left(t, now time.Time) string {
 	// A second that has begun is a second still to wait.

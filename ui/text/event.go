@@ -1,7 +1,6 @@
 package text
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -9,101 +8,8 @@ import (
 	"failback/gateway/operator/api"
 )
 
-// The kinds of events that are written in a way of their own.
-const (
-	KindBreaker     = "breaker_transition"
-	KindStep        = "traffic_step"
-	KindHealth      = "health_transition"
-	KindCommand     = "operator_command"
-	KindReload      = "config_reload"
-	KindCredential  = "credential"
-	KindPassthrough = "passthrough"
-	KindCooling     = "model_cooling"
-	KindEscalation  = "escalation"
-)
-
-// Event writes what happened in one line, without its time and author:
-//
-//	anthropic-eu-west-1 share 0% > 5%  "probe ok" rev 118
-//	anthropic-us-east-1 text CLOSED > OPEN  12/20 failed (server_error x11)
-func Event(e *api.Event) string {
-	var p parts
-	p.word(e.Provider)
-	switch e.Event {
-	case KindHealth:
-		p.change(strings.ToUpper(e.From), strings.ToUpper(e.To))
-		if e.Why != "" {
-			p.word(` "` + e.Why + `"`)
-		}
-		if e.Why == "" || e.Detail != "" {
-			p.cause(e)
-		}
-	case KindStep:
-		if !IsStep(e) { // of the failback, not of its share
-			p.word(Words(e.Action))
-			p.word(e.Reason)
-			p.note(e)
-			break
-		}
-		p.word("share")
-		p.change(percent(e.From), percent(e.To))
-		p.note(e)
-		if e.Reason != "" && e.Reason != "raised" && e.Reason != "lowered" {
-			p.word("(" + e.Reason + ")")
-		}
-		if _, why, ok := strings.Cut(e.Detail, ": "); ok && e.Reason == "retreat" {
-			p.word(" " + why)
-		}
-	case KindBreaker:
-		p.word(e.Capability)
-		p.change(state(e.From), state(e.To))
-		p.note(e)
-		p.cause(e)
-	case KindCommand:
-		p.word(e.Capability)
-		p.word(Words(e.Action))
-		from, to := e.From, e.To
-		if e.Action == "share" {
-			from, to = percent(from), percent(to)
-		}
-		p.change(from, to)
-		p.result(e.Result)
-		p.note(e)
-		if e.Result != api.ResultOK {
-			p.cause(e)
-		}
-	case KindEscalation:
-		p.word(Words(e.Reason) + " needs " + e.Required + ";")
-		switch {
-		case e.Notified != "none" && e.Notified != "":
-			p.word("told: " + e.Notified)
-		case e.Result == api.ResultFailed:
-			p.word("nobody was told, given up")
-		default:
-			p.word("nobody was told so far")
-		}
-		if e.Detail != "" {
-			p.word(" " + e.Detail)
-		}
-	default:
-		p.word(Words(e.Event))
-		p.word(e.Capability)
-		p.word(e.Model)
-		if !strings.Contains(e.Event, e.Action) {
-			p.word(Words(e.Action))
-		}
-		p.change(e.From, e.To)
-		p.result(e.Result)
-		p.note(e)
-		p.cause(e)
-	}
-	return Visible(p.String())
-}
-
-// IsStep reports whether e changed a share: traffic_step tells of plans too.
-func IsStep(e *api.Event) bool {
-	return e.Event == KindStep && (e.Action == "" || e.Action == "share")
-}
+// Event is e.Text, safe on a terminal.
+func Event(e *api.Event) string { return Visible(e.Text()) }
 
 // By names who made e, "auto" for the gateway itself.
 func By(e *api.Event) string {
@@ -121,7 +27,7 @@ func ByMachine(by string) bool {
 
 // Failed reports whether e is a command that did not take effect.
 func Failed(e *api.Event) bool {
-	return e.Event == KindCommand && e.Result != "" && e.Result != api.ResultOK
+	return e.Event == api.KindCommand && e.Result != "" && e.Result != api.ResultOK
 }
 
 // parts joins words with spaces.
@@ -135,49 +41,6 @@ func (p *parts) word(s string) {
 		p.WriteByte(' ')
 	}
 	p.WriteString(s)
-}
-
-func (p *parts) change(from, to string) {
-	p.word(from)
-	if to != "" && from != "" {
-		p.word(">")
-	}
-	p.word(to)
-}
-
-// note adds what was typed and the revision.
-func (p *parts) note(e *api.Event) {
-	if e.Why != "" {
-		p.word(` "` + e.Why + `"`)
-	}
-	if e.Revision != 0 && e.Event != KindBreaker {
-		p.word("rev " + strconv.FormatUint(e.Revision, 10))
-	}
-}
-
-func (p *parts) cause(e *api.Event) {
-	switch {
-	case e.Detail != "":
-		p.word(" " + e.Detail)
-	case e.Reason != "" && (e.Event == KindBreaker || e.Event == KindCommand):
-		p.word(" " + Words(e.Reason))
-	case e.Reason != "":
-		p.word(" " + e.Reason)
-	}
-}
-
-func (p *parts) result(r string) {
-	if r != "" && r != api.ResultOK {
-		p.word(strings.ToUpper(r))
-	}
-}
-
-// percent writes a share of an event, which is a bare number of percent.
-func percent(s string) string {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return s
-	}
-	return s + "%"
 }
 
 // Path writes how a request went, step by step: which candidates were skipped

@@ -42,7 +42,7 @@ func LogLine(line string) (string, Weight) {
 		if json.Unmarshal([]byte(line), &d) == nil {
 			return decisionLine(&d)
 		}
-	case KindBreaker, KindStep, KindHealth, KindCommand, KindReload, KindCredential, KindPassthrough, KindCooling, KindEscalation:
+	case api.KindBreaker, api.KindStep, api.KindHealth, api.KindCommand, api.KindReload, api.KindCredential, api.KindPassthrough, api.KindCooling, api.KindEscalation:
 		var e api.Event
 		if json.Unmarshal([]byte(line), &e) == nil {
 			return By(&e) + " " + Event(&e), EventWeight(&e)
@@ -78,9 +78,9 @@ func StatusWeight(status string) Weight {
 // EventWeight is the weight of a change.
 func EventWeight(e *api.Event) Weight {
 	switch {
-	case Failed(e), e.Event == KindBreaker && e.To == "open", e.Event == KindHealth && e.To == api.Degraded, e.Event == KindCredential:
+	case Failed(e), e.Event == api.KindBreaker && e.To == "open", e.Event == api.KindHealth && e.To == api.Degraded, e.Event == api.KindCredential:
 		return Grave
-	case e.Event == KindBreaker && e.To == closed, e.Event == KindHealth && e.To == api.Healthy:
+	case e.Event == api.KindBreaker && e.To == closed, e.Event == api.KindHealth && e.To == api.Healthy:
 		return Calm
 	}
 	return Notable

@@ -23,7 +23,7 @@ func TestLogLine(t *testing.T) {
 		{`{"event":"health_transition","provider":"a","from":"suspect","to":"degraded","by":"auto","detail":"30s, error rate and probe agree"}`, "auto a SUSPECT > DEGRADED  30s, error rate and probe agree", Grave},
 		{`{"event":"health_transition","provider":"a","from":"recovering","to":"healthy"}`, "auto a RECOVERING > HEALTHY", Calm},
 		{`{"event":"config_reload","by":"SIGHUP","action":"reload","result":"refused","detail":"the configuration in force stays: line 3"}`, "SIGHUP config reload REFUSED  the configuration in force stays: line 3", Notable},
-		{`{"event":"escalation","provider":"a","reason":"owner_decision","required":"the owner","notified":"none"}`, "auto a owner decision needs the owner; nobody was told so far", Notable},
+		{`{"event":"escalation","provider":"a","reason":"owner_decision","required":"the owner","notified":"none"}`, "auto a owner decision, nobody was told so far: needs the owner", Notable},
 		{`{"event":"late_result","time":"2026-11-30T04:12:30Z","request_id":"req-9","provider":"a","n":3,"nested":{"a": [1, 2]},"none":null}`, `late result request_id=req-9 provider=a n=3 nested={"a":[1,2]}`, Notable},
 		{`{"event":"model_route_selected","request_id":7}`, "model route selected request_id=7", Notable}, // not a decision as we know it
 		{`req-1 refund degraded_completed server_error`, "req-1 refund degraded_completed server_error", Calm},

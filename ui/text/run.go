@@ -47,7 +47,7 @@ type bucketName struct{ upstream, capability string }
 // try reports whether e is a bucket's going from open to half-open or back, by
 // the machine: that is repeated for as long as the upstream is down.
 func try(e *api.Event) bool {
-	return e.Event == KindBreaker && ByMachine(e.By) && (e.From == open && e.To == halfOpen || e.From == halfOpen && e.To == open)
+	return e.Event == api.KindBreaker && ByMachine(e.By) && (e.From == open && e.To == halfOpen || e.From == halfOpen && e.To == open)
 }
 
 // Fold makes the rows of a list of changes, newest first, with all numbers that
@@ -71,7 +71,7 @@ func Fold(es []api.Event) []Run {
 			clear(under)
 			lost = true
 		}
-		if e.Event != KindBreaker {
+		if e.Event != api.KindBreaker {
 			continue
 		}
 		b := bucketName{e.Provider, e.Capability}

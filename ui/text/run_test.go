@@ -26,7 +26,7 @@ func log(words ...string) []api.Event {
 		}
 		e := api.Event{Seq: seq, Time: six.Add(time.Duration(seq) * time.Second), Event: w, By: "auto"}
 		if f := strings.Fields(w); len(f) > 2 {
-			e.Event, e.Provider, e.Capability = text.KindBreaker, f[0], f[1]
+			e.Event, e.Provider, e.Capability = api.KindBreaker, f[0], f[1]
 			e.From, e.To, _ = strings.Cut(f[2], ">")
 			if len(f) > 3 {
 				e.By = f[3]
@@ -112,21 +112,6 @@ func TestFoldAcrossRestart(t *testing.T) {
 	rows := text.Fold(slices.Concat(newer, older))
 	if len(rows) != 3 || rows[0].Failed != 2 || !rows[0].Least || !rows[0].Going || rows[1].Failed != 3 || rows[1].Least || rows[1].Going {
 		t.Errorf("%+v", rows)
-	}
-}
-
-// Nobody reads an identifier where it has words.
-func TestEventsInWords(t *testing.T) {
-	for want, e := range map[string]api.Event{
-		`incident note  "their status page says so"`:       {Event: text.KindCommand, Action: "incident_note", Why: "their status page says so", Result: api.ResultOK},
-		`incident close REFUSED  questions are unanswered`: {Event: text.KindCommand, Action: "incident_close", Result: "refused", Detail: "questions are unanswered"},
-		`a share 5% > 25% STALE  stale revision`:           {Event: text.KindCommand, Provider: "a", Action: "share", From: "5", To: "25", Result: "stale", Reason: "stale_revision"},
-		`a text OPEN > HALF  cooldown over`:                {Event: text.KindBreaker, Provider: "a", Capability: "text", From: "open", To: "half_open", Reason: "cooldown_over"},
-		`model cooling a  cools`:                           {Event: text.KindCooling, Model: "a", Detail: "cools"},
-	} {
-		if got := text.Event(&e); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
 

@@ -17,7 +17,7 @@ func BucketSince(upstream string, b *api.Breaker, changes []api.Event) (since ti
 	since = b.Since
 	for i := range changes {
 		e := &changes[i]
-		if e.Event != KindBreaker || e.Provider != upstream || e.Capability != b.Capability {
+		if e.Event != api.KindBreaker || e.Provider != upstream || e.Capability != b.Capability {
 			continue
 		}
 		switch {

@@ -15,13 +15,13 @@ func TestSince(t *testing.T) {
 		return api.Breaker{Capability: capability, State: state, Since: ago(since)}
 	}
 	event := func(at time.Duration, capability, from, to string) api.Event {
-		return api.Event{Event: text.KindBreaker, Time: ago(at), Provider: "alpha", Capability: capability, From: from, To: to}
+		return api.Event{Event: api.KindBreaker, Time: ago(at), Provider: "alpha", Capability: capability, From: from, To: to}
 	}
 	// Newest first. An upstream of another name is not heard.
 	flapping := []api.Event{
 		event(5*time.Second, "text", "half_open", "open"),
 		event(6*time.Second, "text", "open", "half_open"),
-		{Event: text.KindBreaker, Time: ago(time.Minute), Provider: "beta", Capability: "text", From: "closed", To: "open"},
+		{Event: api.KindBreaker, Time: ago(time.Minute), Provider: "beta", Capability: "text", From: "closed", To: "open"},
 		event(10*time.Minute, "text", "closed", "open"),
 		event(2*time.Hour, "text", "ramping", "closed"),
 		event(3*time.Hour, "text", "closed", "open"),

@@ -46,7 +46,7 @@ func stateWith(h string) *api.State {
 		Passthrough: &api.Passthrough{Order: []string{"vertex" + h, "openai"}, Until: now.Add(29 * time.Minute), By: "ben" + h, Why: "all else is broken" + h},
 		Traffic:     api.Traffic{RPS: val(412), FailedRatio: val(0.008), FallbackRatio: val(0.381), FallbackRPS: val(157), FirstOutputP95: val(2.9), ClientRetries: val(3.1), InFlight: 430},
 		RetryBudget: api.RetryBudget{Available: 12, Size: 92, At: now},
-		LastWrite:   &api.Event{Event: KindCommand, Provider: "vertex" + h, Action: "share", From: "0", To: "5", By: "ana" + h, Why: "probe ok" + h, Result: "ok", Revision: 118, Time: now.Add(-41 * time.Second)},
+		LastWrite:   &api.Event{Event: api.KindCommand, Provider: "vertex" + h, Action: "share", From: "0", To: "5", By: "ana" + h, Why: "probe ok" + h, Result: "ok", Revision: 118, Time: now.Add(-41 * time.Second)},
 		Upstreams: []api.Upstream{
 			{Name: "anthropic-us-east-1" + h, Revision: 131, Share: 0, PrimaryOf: []string{"sonnet"}, Live: val(0), RPS: val(0), ErrorRatio: api.Number{State: "idle"}, FirstOutputP95: api.Number{State: "none"},
 				NextStep: api.NextStep{Share: 5, BlockedBy: "breaker text is open, next probe in 18s" + h}, Credential: "credential" + h, CredentialUntil: now.Add(4 * time.Minute),
@@ -80,17 +80,17 @@ func ds(h string) *api.Decisions {
 
 func es(h string) []api.Event {
 	return []api.Event{
-		{Event: KindStep, Time: now, Provider: "vertex" + h, From: "0", To: "5", Reason: "override" + h, By: "ana" + h, Why: "probe ok" + h, Revision: 118},
-		{Event: KindBreaker, Time: now, Provider: "anthropic-us-east-1" + h, Capability: "text" + h, From: "half_open", To: "open" + h, Reason: "server_error" + h, Detail: "1/1 probes failed" + h},
-		{Event: KindBreaker, Time: now, Provider: "anthropic-us-east-1", Capability: "text", From: "closed", To: "open", Reason: "weight"},
-		{Event: KindCommand, Time: now, Provider: "vertex", Action: "share", From: "5%", To: "25%", By: "ben", Result: "stale", Reason: "stale_revision", Why: "go"},
-		{Event: KindCommand, Time: now, Provider: "vertex", Capability: "text", Action: "breaker", From: "auto", To: "open", By: "ben", Result: "ok", Revision: 0},
-		{Event: KindReload, Time: now, By: "ana", Result: "failed", Detail: "failback.yaml:3:5: unknown key"},
-		{Event: KindCredential, Time: now, Provider: "openai", Reason: "credential", Detail: "cooling for 5m"},
-		{Event: KindPassthrough, Time: now, Action: "on", By: "ben", Why: "all else is broken"},
-		{Event: KindEscalation, Time: now, Provider: "vertex", Reason: "shared_fault" + h, Required: "whoever runs it" + h, Notified: "none", Detail: "no connection" + h},
-		{Event: KindEscalation, Time: now, Provider: "vertex", Reason: "waiting", Required: "an operator, to decide", Notified: "none", Result: "failed", Detail: "no answer"},
-		{Event: KindEscalation, Time: now, Provider: "vertex", Reason: "waiting", Required: "an operator, to decide", Notified: "webhook" + h, Result: "ok", Detail: "pass at 5%"},
+		{Event: api.KindStep, Time: now, Provider: "vertex" + h, From: "0", To: "5", Reason: "override" + h, By: "ana" + h, Why: "probe ok" + h, Revision: 118},
+		{Event: api.KindBreaker, Time: now, Provider: "anthropic-us-east-1" + h, Capability: "text" + h, From: "half_open", To: "open" + h, Reason: "server_error" + h, Detail: "1/1 probes failed" + h},
+		{Event: api.KindBreaker, Time: now, Provider: "anthropic-us-east-1", Capability: "text", From: "closed", To: "open", Reason: "weight"},
+		{Event: api.KindCommand, Time: now, Provider: "vertex", Action: "share", From: "5%", To: "25%", By: "ben", Result: "stale", Reason: "stale_revision", Why: "go"},
+		{Event: api.KindCommand, Time: now, Provider: "vertex", Capability: "text", Action: "breaker", From: "auto", To: "open", By: "ben", Result: "ok", Revision: 0},
+		{Event: api.KindReload, Time: now, By: "ana", Result: "failed", Detail: "failback.yaml:3:5: unknown key"},
+		{Event: api.KindCredential, Time: now, Provider: "openai", Reason: "credential", Detail: "cooling for 5m"},
+		{Event: api.KindPassthrough, Time: now, Action: "on", By: "ben", Why: "all else is broken"},
+		{Event: api.KindEscalation, Time: now, Provider: "vertex", Reason: "shared_fault" + h, Required: "whoever runs it" + h, Notified: "none", Detail: "no connection" + h},
+		{Event: api.KindEscalation, Time: now, Provider: "vertex", Reason: "waiting", Required: "an operator, to decide", Notified: "none", Result: "failed", Detail: "no answer"},
+		{Event: api.KindEscalation, Time: now, Provider: "vertex", Reason: "waiting", Required: "an operator, to decide", Notified: "webhook" + h, Result: "ok", Detail: "pass at 5%"},
 	}
 }
 

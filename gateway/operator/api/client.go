@@ -326,10 +326,20 @@ func (c *Client) IncidentNote(ctx context.Context, id, text string) (*Result, er
 	return c.command(ctx, "/operator/v1/incidents/", id, "/note", Command{Reason: text})
 }
 
-// IncidentTick notes that a step of a runbook was done, or takes that back.
+// Tick is a step of a runbook that was done, or whose tick is taken back.
+type Tick struct {
+	Runbook string
+	Step    int // from 1
+	Done    bool
+	// Words are the step's own, so that the record can be read when the runbook is
+	// another; the gateway knows no runbooks.
+	Words string
+}
+
+// IncidentTick notes a tick in an incident.
 // Steps count from 1.
-func (c *Client) IncidentTick(ctx context.Context, id, runbook string, step int, done bool) (*Result, error) {
-	return c.command(ctx, "/operator/v1/incidents/", id, "/tick", Command{Runbook: runbook, Step: step, Done: &done})
+func (c *Client) IncidentTick(ctx context.Context, id string, t Tick) (*Result, error) {
+	return c.command(ctx, "/operator/v1/incidents/", id, "/tick", Command{Runbook: t.Runbook, Step: t.Step, Done: &t.Done, Reason: t.Words})
 }
 
 // IncidentAnswer answers a closing question. It replaces an answer only if seen is

@@ -737,7 +737,8 @@ type Command struct {
 	// From is the share the caller saw: a command that asks for more is meant as
 	// a raise, and is refused where it would be none by now.
 	From *int `json:"from,omitempty"`
-	// Reason is why; of an incident that is opened its title, of a note its text.
+	// Reason is why; of an incident that is opened its title, of a note its text, of a
+	// tick the step in words.
 	Reason string `json:"reason,omitempty"`
 	// Override takes a step that the gate would refuse, or closes an incident with
 	// questions unanswered; needs a reason.
