@@ -98,9 +98,7 @@ func (m *model) undegradable(u *api.Upstream) string {
 
 // raises reports whether the dialog's command is a way forward: that needs the
 // revision that was seen, and whatever speaks against it is overridden by name.
-func (d *dialog) raises(u *api.Upstream) bool {
-	return d.act == toPlan || d.act == toShare && d.to > u.Share
-}
+func (d *dialog) raises() bool { return d.act == toPlan || d.act == toShare && d.up }
 
 // settled says that what the dialog asks for holds already, empty if not.
 func (d *dialog) settled(m *model, u *api.Upstream) string {
@@ -211,7 +209,7 @@ func (d *dialog) asks(a *assessment, who string) string {
 		return "Take back the plan of " + who + "?"
 	case d.undo:
 		return "Put back " + percent(d.to) + " for " + who + "?"
-	case a.raise && a.u.Health == api.Degraded:
+	case a.raise && d.recovers:
 		return "Recover " + who + " at " + percent(d.to) + "?"
 	case a.raise:
 		return "Send " + percent(d.to) + " back to " + who + "?"
@@ -233,7 +231,7 @@ func (d *dialog) yes(a *assessment) string {
 		return "take the plan back"
 	case d.undo:
 		return "put back " + percent(d.to)
-	case a.raise && a.u.Health == api.Degraded:
+	case a.raise && d.recovers:
 		return "recover at " + percent(d.to)
 	case a.raise:
 		return "send " + percent(d.to)
@@ -260,7 +258,8 @@ func (d *dialog) command(a *assessment) (cmd api.Command, change string, send fu
 	if d.restore {
 		cmd.Undo = true
 	} else {
-		cmd.Share, cmd.Override = &to, override
+		from := d.from
+		cmd.Share, cmd.From, cmd.Override = &to, &from, override
 	}
 	return cmd, "share " + percent(a.u.Share) + " > " + percent(to), sources.Gateway.SetShare
 }

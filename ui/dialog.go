@@ -39,7 +39,12 @@ type dialog struct {
 	upstream string
 	act      action
 	to       int
-	base     uint64 // revision shown
+	base     uint64      // revision shown
+	from     int         // share shown with it
+	up       bool        // it raises that share: what it does is fixed with base
+	recovers bool        // from degraded
+	pressed  api.Command // what the y that waits for quiet was pressed on
+	against  int         // how much spoke against it then
 	opened   time.Time
 	undo     bool       // opened by `u`
 	restore  bool       // by the gateway's own undo
@@ -67,7 +72,17 @@ func (m *model) openAction(u *api.Upstream, act action, to int) {
 		lone: lone{id: m.dialogs}, upstream: u.Name, act: act, to: to, base: u.Revision, opened: m.now,
 		why: newField(), name: newField(),
 	}
+	m.dialog.fix(u)
 	m.dialog.focusNeeded(m)
+}
+
+// fix settles what the dialog does by what u is, which is shown: until it is
+// reread nothing that happens to u makes another command of it.
+func (d *dialog) fix(u *api.Upstream) {
+	d.base, d.from, d.recovers = u.Revision, u.Share, u.Health == api.Degraded
+	if d.to != u.Share {
+		d.up = d.to > u.Share
+	}
 }
 
 // check is one line of what speaks for or against a step.
@@ -113,7 +128,7 @@ func (d *dialog) assess(m *model) assessment {
 	if u == nil {
 		return assessment{off: name + " is no longer configured"}
 	}
-	a := assessment{u: u, raise: d.raises(u), off: d.settled(m, u)}
+	a := assessment{u: u, raise: d.raises(), off: d.settled(m, u)}
 	whole := m.whole()
 	a.dark = whole.State == sources.Unknown
 	if d.wayOut(m, u) != "" {
@@ -270,12 +285,36 @@ func (d *dialog) assessRevision(m *model, a *assessment, whole sources.Number) {
 	} else if a.u.Revision != d.base {
 		s += ": rev " + strconv.FormatUint(a.u.Revision, 10) + ", share " + percent(a.u.Share) + m.th.outside(byOf(a.u.RevisedBy))
 	}
-	if !a.raise {
+	if !a.raise && !d.overturned(a.u) {
 		a.checks = append(a.checks, check{"WARN", s + ". " + d.safe() + " goes through"})
 		return
 	}
 	a.checks = append(a.checks, check{"no", s})
-	a.off = "it changed meanwhile: r rereads"
+	a.off = d.overtaken(m, a.u)
+}
+
+// overturned reports whether a dialog that lowers would lower nothing any more:
+// somebody else went as far or further.
+func (d *dialog) overturned(u *api.Upstream) bool {
+	return d.act == toShare && !d.up && d.to >= u.Share
+}
+
+// overtaken says who was first, and what leads on.
+func (d *dialog) overtaken(m *model, u *api.Upstream) string {
+	if d.act == toShare && d.to == u.Share && u.Share != d.from {
+		return "share " + percent(d.to) + " is set already" + m.th.outside(byOf(u.RevisedBy)) + ": r rereads"
+	}
+	return "it changed meanwhile: r rereads"
+}
+
+// weighs counts what speaks against it.
+func (a *assessment) weighs() (n int) {
+	for _, c := range a.checks {
+		if c.mark == "WARN" || c.mark == "no" {
+			n++
+		}
+	}
+	return n
 }
 
 // notReady says why y would do nothing now, empty if it would send.
@@ -388,6 +427,8 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			m.say(warn, "y is off: "+why)
 			return nil
 		}
+		d.pressed, _, _ = d.command(&a)
+		d.against = a.weighs()
 		return d.ask(m)
 	case "n":
 		d.close(m)
@@ -433,13 +474,15 @@ func (d *dialog) reread(m *model, a *assessment) {
 	if a.u == nil || d.sending {
 		return
 	}
-	d.base, d.stale, d.gate, d.refusal, d.moved = a.u.Revision, false, "", "", m.now
+	d.stale, d.gate, d.refusal, d.moved = false, "", "", m.now
+	d.fix(a.u)
 	if !d.restore {
 		return
 	}
 	// What it promised was meant for another state.
 	if m.restorable(a.u) {
 		d.to, d.undoes = a.u.Undo.Share, m.lastStep(a.u)
+		d.fix(a.u)
 		return
 	}
 	d.undo, d.restore, d.undoes = false, false, nil
@@ -463,7 +506,7 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 	if to < 0 {
 		return
 	}
-	d.to, d.moved = to, m.now
+	d.to, d.moved, d.up = to, m.now, to > d.from
 	d.undo, d.restore, d.undoes, d.gate, d.refusal = false, false, nil, "", ""
 }
 
@@ -484,11 +527,17 @@ func (m *model) quiet(msg quietMsg) tea.Cmd {
 		m.say(warn, "nothing was sent: "+why)
 		return nil
 	}
+	if cmd, _, _ := d.command(&a); a.raise && (cmd.Override != d.pressed.Override || a.weighs() > d.against) {
+		d.moved = m.now
+		m.say(warn, "nothing was sent: what speaks against it has just changed: read it, then y")
+		return nil
+	}
 	return d.send(m, &a)
 }
 
 func (d *dialog) send(m *model, a *assessment) tea.Cmd {
-	cmd, change, send := d.command(a)
+	_, change, send := d.command(a)
+	cmd := d.pressed
 	d.sending, d.sentAt, d.refusal = true, m.now, ""
 	msg := shareMsg{dialog: d.id, upstream: d.upstream, change: change}
 	if d.act == toShare || d.act == toDegraded && a.u.Share > 0 {

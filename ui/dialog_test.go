@@ -420,6 +420,55 @@ func TestStaleRevision(t *testing.T) {
 			t.Errorf("after reread sent %+v, said %q", r.sent, m.message.text)
 		}
 	})
+	// Another who went further than what was asked for makes no lowering of it, neither
+	// while the dialog is read nor while the y waits.
+	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", ">")
+		before := m.dialog.to
+		changed(m, 100)
+		typed(m, "y")
+		if got := screenOf(m); len(r.sent) > 0 || before >= 100 || !strings.Contains(m.message.text, "r rereads") || strings.Contains(got, "goes through") || !strings.Contains(got, "Send "+percent(before)) {
+			t.Fatalf("sent %+v, said %q\n%s", r.sent, m.message.text, got)
+		}
+		typed(m, "r")
+		if got := screenOf(m); !strings.Contains(got, "Lower ") {
+			t.Errorf("reread it is no lowering:\n%s", got)
+		}
+		bubble.Sleep(time.Second)
+		if typed(m, "y"); len(r.sent) != 1 || *r.sent[0].Share != before || *r.sent[0].From != 100 || *r.sent[0].Revision != 119 {
+			t.Errorf("after the reread sent %+v, said %q", r.sent, m.message.text)
+		}
+	})
+	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", ">")
+		bubble.Sleep(time.Second)
+		cmds := keys(m, "y")
+		changed(m, 100)
+		follow(m, cmds...)
+		if len(r.sent) > 0 || !strings.Contains(m.message.text, "nothing was sent: it changed meanwhile") {
+			t.Fatalf("sent %+v, said %q", r.sent, m.message.text)
+		}
+	})
+	// Who was asked for exactly that is told who did it.
+	inBubble(t, quietly, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", ">")
+		to := m.dialog.to
+		changed(m, to)
+		typed(m, "y")
+		if got := screenOf(m); len(r.sent) > 0 || !strings.Contains(got, "share "+percent(to)+" is set already by ben: r rereads") || strings.Contains(got, "Lower ") {
+			t.Fatalf("sent %+v, said %q\n%s", r.sent, m.message.text, got)
+		}
+	})
+	// A lowering that another went below of raises nothing.
+	inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
+		typed(m, "W", "j", "j", "j", "<")
+		m.dialog.to, m.dialog.from = 5, 25
+		changed(m, 0)
+		typed(m, "y")
+		if got := screenOf(m); len(r.sent) > 0 || !strings.Contains(m.message.text, "r rereads") || strings.Contains(got, "goes through") {
+			t.Fatalf("sent %+v, said %q\n%s", r.sent, m.message.text, got)
+		}
+	})
 	inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
 		typed(m, "W", "j", "j", "j", "<")
 		changed(m, 25)
