@@ -773,6 +773,22 @@ func TestUndo(t *testing.T) {
 			t.Errorf("a step of a plan is taken for a person's: %q", m.message.text)
 		}
 	})
+	// A screen about another upstream offers no change of this one, nor does a list that
+	// shows others alone.
+	inBubble(t, lowered("ben"), func(t *testing.T, m *model, _ *recorder) {
+		typed(m, "W", "enter", "u")
+		if m.dialog != nil || m.selected == "anthropic-eu-west-1" || !strings.Contains(m.message.text, "u is off: nobody changed a share of "+m.selected+" lately") {
+			t.Errorf("on the screen of %s, said %q", m.selected, m.message.text)
+		}
+		typed(m, "esc", "/", "u", "s", "-", "e", "a", "s", "t", "enter", "u")
+		if m.dialog != nil || !strings.Contains(m.message.text, "u is off: nobody changed a share of those shown lately") {
+			t.Errorf("filtered, said %q", m.message.text)
+		}
+		typed(m, "esc", "u")
+		if m.dialog == nil || m.dialog.upstream != "anthropic-eu-west-1" {
+			t.Errorf("unfiltered, said %q\n%s", m.message.text, screenOf(m))
+		}
+	})
 	// There is nothing to put back, and it says why.
 	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
 		typed(m, "W", "u")

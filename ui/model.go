@@ -265,27 +265,43 @@ func (m *model) expire() {
 	}
 }
 
-// arrived reports whether LIVE has gone most of the way to the share, which
-// it cannot go all of: membership is by conversation.
+// liveWindow is the time that LIVE is of.
+const liveWindow = time.Minute
+
+// arrived reports whether LIVE shows that the share is followed: it has gone most of
+// the way there, or, where it was near before, is still near when all of its window
+// is after the change.
 func (m *model) arrived(u *api.Upstream, s settling) bool {
+	near, gone, at := m.nearing(u, s)
+	return gone || near && !at.Before(s.at.Add(liveWindow))
+}
+
+// nearing says how LIVE is to the share, by a reading of after the change: near it,
+// and whether it has gone most of a way that is seen to be one. It cannot go all of
+// it: membership is by conversation.
+func (m *model) nearing(u *api.Upstream, s settling) (near, gone bool, at time.Time) {
 	n := m.live.state.Number(u.Live, m.now)
 	if u.Share != s.share || n.State != sources.Value || !n.At.After(s.at) {
-		return false
+		return false, false, time.Time{}
 	}
 	to := float64(s.share) / 100
-	way, gone := to-s.from, n.Value-s.from
-	return way == 0 || gone/way >= 0.8 || abs(to-n.Value) <= 0.02
+	way := to - s.from
+	return abs(to-n.Value) <= liveNear, abs(way) > liveNear && (n.Value-s.from)/way >= 0.8, n.At
 }
+
+// liveNear is how near LIVE is to a share that it is not told apart from.
+const liveNear = 0.02
 
 // unsettled reports whether LIVE is still on its way to the share in force,
 // which u has for so long.
 func (m *model) unsettled(u *api.Upstream, held time.Duration) bool {
 	if s, ok := m.settling[u.Name]; ok && s.share == u.Share {
-		return !m.arrived(u, s)
+		near, gone, _ := m.nearing(u, s)
+		return !near && !gone
 	}
 	n := m.live.state.Number(u.Live, m.now)
 	to := float64(u.Share) / 100
-	return u.Share > 0 && held < settleFor && asValue(n) && n.Value < 0.8*to && to-n.Value > 0.02
+	return u.Share > 0 && held < settleFor && asValue(n) && n.Value < 0.8*to && to-n.Value > liveNear
 }
 
 func abs(v float64) float64 { return max(v, -v) }

@@ -545,19 +545,25 @@ func TestUTF8Locale(t *testing.T) {
 func TestArrived(t *testing.T) {
 	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
 		u := *m.live.upstream("anthropic-eu-west-1")
-		u.Share = 25
 		at := m.now
 		for _, tt := range []struct {
-			live float64
-			when time.Duration
-			want bool
+			share int
+			from  float64
+			live  float64
+			when  time.Duration
+			want  bool
 		}{
-			{0.05, time.Second, false}, {0.12, time.Second, false}, {0.22, time.Second, true}, {0.24, time.Second, true}, {0.4, time.Second, true},
-			{0.24, -time.Second, false}, {math.NaN(), time.Second, false},
+			{25, 0.05, 0.05, time.Second, false}, {25, 0.05, 0.12, time.Second, false}, {25, 0.05, 0.22, time.Second, true}, {25, 0.05, 0.24, time.Second, true},
+			{25, 0.05, 0.4, time.Second, true}, {25, 0.05, 0.24, -time.Second, false}, {25, 0.05, math.NaN(), time.Second, false},
+			{25, 0.05, 0.12, 2 * time.Minute, false},
+			// Overflow had it near already: that says nothing, until it is of after the change alone.
+			{5, 0.043, 0.044, time.Second, false}, {5, 0.043, 0.05, 59 * time.Second, false}, {5, 0.043, 0.044, time.Minute, true}, {5, 0.043, 0.1, time.Minute, false},
+			{5, 0.05, 0.05, time.Second, false}, {5, 0, 0.042, time.Second, true}, {5, 0, 0.035, time.Second, false},
+			{25, 1, 0.3, time.Second, true}, {25, 1, 0.6, time.Second, false},
 		} {
-			u.Live = api.Number{State: "value", Value: tt.live, At: at.Add(tt.when)}
-			if got := m.arrived(&u, settling{share: 25, from: 0.05, at: at}); got != tt.want {
-				t.Errorf("live %v, %s after: %t", tt.live, tt.when, got)
+			u.Share, u.Live = tt.share, api.Number{State: "value", Value: tt.live, At: at.Add(tt.when)}
+			if got := m.arrived(&u, settling{share: tt.share, from: tt.from, at: at}); got != tt.want {
+				t.Errorf("%d%%, LIVE from %v to %v, %s after: %t", tt.share, tt.from, tt.live, tt.when, got)
 			}
 		}
 	})

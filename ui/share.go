@@ -101,7 +101,8 @@ type undoing struct {
 }
 
 // undoable finds what `u` puts back: the lowering of the upstream under the
-// cursor if it can be restored, else the newest change of a share by a person.
+// cursor if it can be restored, else the newest change of a share by a person; on a
+// screen about one upstream, and where others are filtered away, of what it shows.
 // why says why there is none.
 func (m *model) undoable() (undoing, string) {
 	s := m.live.state.Value()
@@ -114,7 +115,7 @@ func (m *model) undoable() (undoing, string) {
 	}
 	for i := range m.live.changes {
 		e := &m.live.changes[i]
-		if !e.IsStep() || text.ByMachine(e.By) {
+		if !e.IsStep() || text.ByMachine(e.By) || !m.about(e.Provider) {
 			continue
 		}
 		u := m.live.upstream(e.Provider)
@@ -136,7 +137,28 @@ func (m *model) undoable() (undoing, string) {
 		}
 		return undoing{upstream: u.Name, share: from, event: e}, ""
 	}
-	return undoing{}, "nobody changed a share lately"
+	return undoing{}, "nobody changed a share " + m.ofWhat() + "lately"
+}
+
+// about reports whether the screen is about the upstream of that name: about one, or
+// about those that its filter leaves.
+func (m *model) about(name string) bool {
+	if m.screen == detail || m.screen == failback {
+		return name == m.selected
+	}
+	us, _ := m.upstreams()
+	return m.screen != overview || slices.ContainsFunc(us, func(u *api.Upstream) bool { return u.Name == name })
+}
+
+// ofWhat says what about does, before another word.
+func (m *model) ofWhat() string {
+	switch us, all := m.upstreams(); {
+	case m.screen == detail || m.screen == failback:
+		return "of " + m.th.outside(m.selected) + " "
+	case m.screen == overview && len(us) < all:
+		return "of those shown "
+	}
+	return ""
 }
 
 // restorable reports whether the gateway restores what u had before one's own
