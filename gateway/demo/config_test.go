@@ -31,6 +31,9 @@ func TestConfigurationLoads(t *testing.T) {
 			t.Errorf("step %d%% is watched for %s", step.Share, step.Observe)
 		}
 	}
+	if slo := c.Models[0].SLO; slo == nil || slo.Availability <= 0 || slo.FirstOutput == nil {
+		t.Errorf("%s has no objectives: %+v", c.Models[0].Name, slo)
+	}
 	if len(c.Upstreams) != len(d.Fakes()) {
 		t.Fatalf("%d upstreams", len(c.Upstreams))
 	}

@@ -109,7 +109,7 @@ var (
 	spentDef = definition{"failback_slo_budget_spent_ratio", "gauge", []string{"model", "objective"},
 		"Part of the error budget that the objective's window has spent, over 1 when it is exceeded; of all gateways of the store together. 0 without requests; +Inf where an objective of 1 is missed."}
 	spentOnDef = definition{"failback_slo_budget_bad_requests", "gauge", []string{"model", "objective", "provider", "reason"},
-		"Bad requests in the objective's window, of all gateways of the store together, by who failed first, or none, and why. A pair without any has no series."}
+		"Bad requests in the objective's window, of all gateways of the store together, by who failed first, or none, and why. The pair other, of what is more than a dozen, is always there; another one while the window has a bad request of it."}
 	jobDef = definition{"failback_job_last_success_timestamp_seconds", "gauge", []string{"job"},
 		"When a recurring job of the gateway last succeeded, in seconds since 1970; 0: never since the start."}
 	jobLateDef = definition{"failback_job_late", "gauge", []string{"job"},
@@ -189,6 +189,7 @@ func (c *gaugeCollector) Collect(ch chan<- prometheus.Metric) {
 		for _, by := range b.By {
 			s.send(spentOnDef, float64(by.Bad), b.Model, b.Objective, by.Provider, by.Reason)
 		}
+		s.send(spentOnDef, 0, b.Model, b.Objective, Other, Other) // where it was not sent
 	}
 	s.send(retryBudgetDef, g.RetryBudget)
 	s.send(retryRefusedDef, float64(g.RetryRefused))

@@ -189,6 +189,33 @@ func documented(t *testing.T, text, heading string) []string {
 	return l
 }
 
+// An objective has a series of what its budget was spent on before the first bad
+// request, and no pair has two.
+func TestSpentOnIsThereFromTheStart(t *testing.T) {
+	for _, by := range [][]BudgetSpentGauge{nil, {{Other, Other, 3}}, {{"a", "reset", 1}}} {
+		reg := prometheus.NewPedanticRegistry()
+		NewMetrics(reg, func() Gauges {
+			return Gauges{Budgets: []BudgetGauge{{Model: "m", Objective: "availability", By: by}}}
+		})
+		want := 0.0
+		if len(by) > 0 && by[0].Provider == Other {
+			want = 3
+		}
+		all := scraped(t, reg)
+		found := 0
+		for series, v := range all {
+			if strings.HasPrefix(series, spentOnDef.name) && strings.Count(series, `"`+Other+`"`) == 2 {
+				if found++; v != want {
+					t.Errorf("%v: %s is %v, want %v", by, series, v, want)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%v: %d series of the pair %s in %v", by, found, Other, all)
+		}
+	}
+}
+
 // What is registered is what is documented, no more and no less.
 func TestDefinitionsAreWhatIsRegistered(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()

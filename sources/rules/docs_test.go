@@ -176,6 +176,31 @@ func TestNoThresholdIsInvented(t *testing.T) {
 	}
 }
 
+// What no model has an objective for is not shown.
+func TestDashboardShowsConfiguredBudgets(t *testing.T) {
+	available := []Objective{{"m", Availability, time.Hour}}
+	for _, tt := range []struct {
+		objectives []Objective
+		want       []string
+	}{
+		{nil, nil},
+		{available, []string{"Error budget", "Budget spent", "Spent on"}},
+		{append(available, Objective{"m", FirstOutput, time.Hour}), []string{"Error budget", "Budget spent", "Spent on", "First outputs that are late"}},
+	} {
+		o := tested()
+		o.Objectives = tt.objectives
+		var got []string
+		for _, p := range readBoard(t, o).Panels {
+			if slices.Contains([]string{"Error budget", "Budget spent", "Spent on", "First outputs that are late"}, p.Title) {
+				got = append(got, p.Title)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.objectives, got, tt.want)
+		}
+	}
+}
+
 // Grafana takes the dashboard: ids are its own, panels do not overlap, and each
 // says what it shows and in which unit.
 func TestDashboard(t *testing.T) {
