@@ -53,6 +53,9 @@ type dialog struct {
 	why, name textinput.Model
 	focus     field
 	scroll    int
+	page      int // rows that scroll, of which read were in view
+	read      int
+	unread    bool      // some that were not speak against it
 	moved     time.Time // when what it asks about last became another
 
 	sending bool
@@ -79,6 +82,7 @@ func (m *model) openAction(u *api.Upstream, act action, to int) {
 // fix settles what the dialog does by what u is, which is shown: until it is
 // reread nothing that happens to u makes another command of it.
 func (d *dialog) fix(u *api.Upstream) {
+	d.scroll, d.read = 0, 0
 	d.base, d.from, d.recovers = u.Revision, u.Share, u.Health == api.Degraded
 	if d.to != u.Share {
 		d.up = d.to > u.Share
@@ -324,6 +328,8 @@ func (d *dialog) notReady(a *assessment) string {
 		return "sent, waiting for the gateway"
 	case a.off != "":
 		return a.off
+	case a.raise && d.unread:
+		return "pgdn first"
 	case a.needWhy && strings.TrimSpace(d.why.Value()) == "":
 		return "type why first (tab)"
 	case a.needName && strings.TrimSpace(d.name.Value()) != d.upstream:
@@ -392,10 +398,10 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		d.turn(&a, -1)
 		return nil
 	case "pgdown":
-		d.scroll++
+		d.scroll += max(d.page-1, 1)
 		return nil
 	case "pgup":
-		d.scroll = max(d.scroll-1, 0)
+		d.scroll = max(d.scroll-max(d.page-1, 1), 0)
 		return nil
 	}
 	if d.focus != noField {
@@ -437,9 +443,9 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case "left", "right":
 		d.retarget(m, &a, s == "right")
 	case "down":
-		d.scroll++
+		d.scroll += max(d.page-1, 1)
 	case "up":
-		d.scroll = max(d.scroll-1, 0)
+		d.scroll = max(d.scroll-max(d.page-1, 1), 0)
 	}
 	return nil
 }
@@ -507,6 +513,7 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 		return
 	}
 	d.to, d.moved, d.up = to, m.now, to > d.from
+	d.scroll, d.read = 0, 0
 	d.undo, d.restore, d.undoes, d.gate, d.refusal = false, false, nil, "", ""
 }
 

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -936,6 +937,51 @@ func TestRereadOfARestore(t *testing.T) {
 		}
 		if typed(m, "y"); len(r.sent) > 0 {
 			t.Errorf("sent %+v", r.sent)
+		}
+	})
+}
+
+// In a window with no room for all of it, what decides comes first, and a raise waits
+// until all that speaks against it was in view; a way down waits for nothing.
+func TestSmallDialogIsRead(t *testing.T) {
+	small := func(m *model) {
+		m.Update(tea.WindowSizeMsg{Width: 40, Height: 12})
+		screenOf(m)
+	}
+	inSituation(t, "plan-dialog", 40, 12, func(t *testing.T, m *model) {
+		first := screenOf(m)
+		a := m.dialog.assess(m)
+		if why := m.dialog.notReady(&a); why != "pgdn first" {
+			t.Fatalf("y: %q\n%s", why, first)
+		}
+		seen := map[string]bool{}
+		for range 20 {
+			for l := range strings.SplitSeq(screenOf(m), "\n") {
+				seen[l] = true
+			}
+			if m.dialog.notReady(&a) == "" {
+				break
+			}
+			typed(m, "pgdown")
+		}
+		if why := m.dialog.notReady(&a); why != "" {
+			t.Fatalf("y: %q after all was read\n%s", why, screenOf(m))
+		}
+		all := strings.Join(slices.Collect(maps.Keys(seen)), "\n")
+		for _, c := range a.checks {
+			if c.mark != "ok" && c.mark != "" && !strings.Contains(all, c.text[:min(len(c.text), 12)]) {
+				t.Errorf("y works, and %q was never in view", c.text)
+			}
+		}
+	})
+	inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {
+		small(m)
+		typed(m, "W", "j", "j", "j", "<")
+		if got := screenOf(m); !strings.Contains(got, "stranded at ") {
+			t.Errorf("it does not say who is stranded:\n%s", got)
+		}
+		if typed(m, "y"); len(r.sent) != 1 {
+			t.Errorf("a way down waits: %q", m.message.text)
 		}
 	})
 }

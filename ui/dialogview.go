@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,9 +60,26 @@ func (d *dialog) title(m *model, a *assessment) string {
 	return d.asks(a, name+in)
 }
 
+// passage is a part of a dialog's text that may scroll. Where there is no room for
+// all of them the lower weights come first; what is heavy decides, and is read before
+// a raise.
+type passage struct {
+	rows   []row
+	weight int
+}
+
+// The weights of passages.
+const (
+	decides = iota // who is stranded
+	objects        // what forbids it
+	warns          // what speaks against it, or is not known
+	informs
+)
+
 // parts are the dialog's text: what is always shown, what may scroll, and the
-// end with the fields and the answer. inner is their width.
-func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []row, cursor *position) {
+// end with the fields and the answer. inner is their width; tight is without what
+// another row says.
+func (d *dialog) parts(m *model, a *assessment, inner int, tight bool) (top []row, middle []passage, end []row, cursor *position) {
 	out := m.th.outside
 	u := a.u
 	if u == nil {
@@ -83,27 +102,34 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	top = append(top, row{{"now     ", dim}, {now, numberStyle(live, normal)}}.apart(plain(rest), inner, false, m.gl.cut))
 	top = append(top, row{{"after   ", dim}, {d.after(m, u), strong}})
 
-	add := func(st style, s string) { middle = append(middle, wrap(s, inner, st)...) }
+	put := func(weight int, rows ...row) { middle = append(middle, passage{rows, weight}) }
+	add := func(st style, s string) { put(informs, wrap(s, inner, st)...) }
 	if d.act == toShare || d.act == toDegraded && u.Share > 0 {
-		for _, sp := range d.moves(m, a, own) {
-			add(sp.style, sp.text)
-		}
+		gets, lost := d.moves(m, a, own)
+		add(gets.style, gets.text)
+		put(decides, wrap(lost.text, inner, lost.style)...)
 	}
 	for _, t := range d.means(m, u) {
 		add(normal, t)
 	}
-	middle = append(middle, nil)
+	put(informs, nil)
 	for _, c := range a.checks {
 		st := map[string]style{"ok": good, "WARN": warn, "??": warn, "no": bad}[c.mark]
+		weight, ok := map[string]int{"no": objects, "WARN": warns, "??": warns}[c.mark]
+		if !ok {
+			weight = informs
+		}
+		var rows []row
 		for i, r := range wrap(c.text, max(inner-6, 10), normal) {
 			mark := c.mark
 			if i > 0 {
 				mark = ""
 			}
-			middle = append(middle, append(row{{left(mark, 6, ""), st}}, r...))
+			rows = append(rows, append(row{{left(mark, 6, ""), st}}, r...))
 		}
+		put(weight, rows...)
 	}
-	middle = append(middle, nil)
+	put(informs, nil)
 	switch {
 	case d.act != toShare:
 		add(dim, "it is audited like every other change    tab: why")
@@ -129,11 +155,13 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 	if a.needWhy {
 		label = "why (needed): "
 	}
-	v, at := fieldView(d.why, inner-width(label), m.th)
-	line(label, whyField, v, at)
+	if !tight || a.needWhy || d.focus == whyField || d.why.Value() != "" {
+		v, at := fieldView(d.why, inner-width(label), m.th)
+		line(label, whyField, v, at)
+	}
 	if a.needName {
 		label = "its name (typed): "
-		v, at = fieldView(d.name, inner-width(label), m.th)
+		v, at := fieldView(d.name, inner-width(label), m.th)
 		line(label, nameField, v, at)
 	}
 	if d.refusal != "" {
@@ -148,9 +176,8 @@ func (d *dialog) parts(m *model, a *assessment, inner int) (top, middle, end []r
 }
 
 // moves says how many requests a second go where, and who is stranded.
-func (d *dialog) moves(m *model, a *assessment, own sources.Number) []span {
+func (d *dialog) moves(m *model, a *assessment, own sources.Number) (gets, lost span) {
 	u, f, name := a.u, &m.live.state, m.th.outside(a.u.Name)
-	gets := span{}
 	if own.State == sources.Value || own.State == sources.Ageing {
 		then := own.Value * float64(d.to) / 100
 		rate := f.Number(u.RPS, m.now)
@@ -185,7 +212,7 @@ func (d *dialog) moves(m *model, a *assessment, own sources.Number) []span {
 	if m.whole().State != sources.Value {
 		s += " (" + text.Age(m.whole().Age) + " old)"
 	}
-	return []span{gets, {s, st}}
+	return gets, span{s, st}
 }
 
 // answer is the last line: what y does now, or why it does nothing.
@@ -210,28 +237,56 @@ func (d *dialog) answer(m *model, a *assessment, inner int) row {
 	return r.apart(styled(dim, "(enter does not)"), inner, false, m.gl.cut)
 }
 
+// flat are the rows of passages.
+func flat(ps []passage) (rows []row) {
+	for _, p := range ps {
+		rows = append(rows, p.rows...)
+	}
+	return rows
+}
+
+func withoutBlank(rows []row) []row {
+	return slices.DeleteFunc(rows, func(r row) bool { return len(r) == 0 })
+}
+
+// heavy is how many rows of passages, the heavy ones of which come first, do more
+// than inform.
+func heavy(ps []passage) (n int) {
+	for _, p := range ps {
+		if p.weight < informs {
+			n += len(p.rows)
+		}
+	}
+	return n
+}
+
 // draw lays the dialog over rows and says where the cursor is.
 func (d *dialog) draw(m *model, rows []row) ([]row, *position) {
 	a := d.assess(m)
 	w := min(m.width, 78)
 	inner := w - 4
-	top, middle, end, cur := d.parts(m, &a, inner)
 	room := len(rows) - 1 - 2 - 2 // what the first rows, the message and the frame leave
+	top, passages, end, cur := d.parts(m, &a, inner, false)
+	middle := flat(passages)
 	if len(top)+len(middle)+len(end) > room {
-		var tight []row
-		for _, r := range middle {
-			if len(r) > 0 {
-				tight = append(tight, r)
-			}
-		}
-		middle = tight
+		middle = withoutBlank(middle)
 	}
+	if len(top)+len(middle)+len(end) > room {
+		top, passages, end, cur = d.parts(m, &a, inner, true)
+		slices.SortStableFunc(passages, func(a, b passage) int { return cmp.Compare(a.weight, b.weight) })
+		middle = withoutBlank(flat(passages))
+	}
+	d.unread = false
 	if n := max(room-len(top)-len(end), 1); len(middle) > n {
 		d.scroll = clamp(d.scroll, 0, len(middle)-n)
-		end = append([]row{}, end...)
+		d.page, d.read = n, max(d.read, d.scroll+n)
+		d.unread = heavy(passages) > d.read
 		more := strconv.Itoa(d.scroll+1) + "-" + strconv.Itoa(d.scroll+n) + " of " + strconv.Itoa(len(middle)) + ", pgdn"
-		middle = append([]row{}, middle[d.scroll:d.scroll+n]...)
-		middle[n-1] = middle[n-1].apart(styled(dim, more), inner, n > 1, m.gl.cut)
+		middle = middle[d.scroll : d.scroll+n]
+		if last := len(top) - 1; last >= 0 {
+			top[last] = top[last].apart(styled(dim, more), inner, true, m.gl.cut)
+		}
+		end[len(end)-1] = d.answer(m, &a, inner) // what is unread was not known before
 	}
 	body := append(append(append([]row{}, top...), middle...), end...)
 	box := m.box(d.title(m, &a), body, w)

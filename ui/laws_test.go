@@ -84,7 +84,11 @@ func TestWidthLaw(t *testing.T) {
 					// A dialog that can be answered can be read.
 					if d := m.dialog; d != nil && !m.tiny() {
 						text := strings.Join(lines, "\n")
-						for _, want := range []string{"after   share", "esc"} {
+						wanted := []string{"after   share", "esc"}
+						if d.act == toShare && d.scroll == 0 {
+							wanted = append(wanted, "stranded at "+percent(d.to)+": ")
+						}
+						for _, want := range wanted {
 							if !strings.Contains(text, want) {
 								t.Fatalf("%dx%d: the dialog has lost %q:\n%s", w, h, want, text)
 							}

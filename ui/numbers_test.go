@@ -446,7 +446,7 @@ func TestFailbackKeys(t *testing.T) {
 		if len(r.sent) != 1 || *r.sent[0].Share != 5 {
 			t.Errorf("sent %+v", r.sent)
 		}
-		typed(m, "esc", "u")
+		typed(m, "u")
 		if m.dialog == nil || !m.dialog.undo || m.dialog.upstream != "anthropic-us-east-1" {
 			t.Errorf("u: %+v, said %q", m.dialog, m.message.text)
 		}
