@@ -105,7 +105,7 @@ upstreams:
 
 models:
   sonnet:
-    slo: {availability: 0.99, first_output: {under: 5s, ratio: 0.95}}
+    slo: {availability: 0.95, first_output: {under: 5s, ratio: 0.95}}
     candidates:
       - {upstream: {{east}}, model: {{sonnet}}, weight: 100, capabilities: [text, stream, tools]}
       - {upstream: {{west}}, model: {{sonnet}}, weight: 80, capabilities: [text, stream, tools]}
