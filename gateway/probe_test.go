@@ -343,9 +343,9 @@ func TestProbeOfAnAnswerWithoutEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		c           decision.Capability
 		first, then string
-		most        int // pieces of a KiB that may be taken
+		most        int // pieces of a KiB that may be sent, some of which nobody has taken
 	}{
-		"frame":  {decision.Stream, "data: ", strings.Repeat("x", 1<<10), 8 << 10},
+		"frame":  {decision.Stream, "data: ", strings.Repeat("x", 1<<10), 24 << 10},
 		"stream": {decision.Stream, "", chunk, 24 << 10},
 		"object": {decision.Text, `{"id":"`, strings.Repeat("x", 1<<10), 24 << 10},
 	} {
