@@ -211,11 +211,11 @@ func TestGatewaysShareAnIncident(t *testing.T) {
 	}
 	until(t, "it is unsynced", func() bool {
 		in := both[0].incident(t)
-		return in.Unsynced && strings.Contains(strings.Join(entries(in, api.EntryEvent), "\n"), "b share 100% > 25%: drill")
+		return in.Unsynced && strings.Contains(strings.Join(entries(in, api.EntryEvent), "\n"), `b share 100% > 25%  "drill"`)
 	})
 	natsServer(t, dir, port)
 	agree("it is at both once the store is back", func(one, two *api.Incident) bool {
-		return !one.Unsynced && strings.Count(strings.Join(entries(two, api.EntryEvent), "\n"), "b share 100% > 25%: drill") == 1 && complete(one, two)
+		return !one.Unsynced && strings.Count(strings.Join(entries(two, api.EntryEvent), "\n"), `b share 100% > 25%  "drill"`) == 1 && complete(one, two)
 	})
 
 	var blocked *api.Error
