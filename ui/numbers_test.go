@@ -201,6 +201,21 @@ func TestSpark(t *testing.T) {
 	})
 }
 
+// A history of before there was a request does not contradict the ratio beside it.
+func TestSparkIsWaitedFor(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		bubble.Sleep(time.Minute)
+		give(m, *m.live.state.Value(), nil, nil)
+		answerKept(m, calmNumbers())
+		h := calmNumbers().History(context.Background(), ask(&m.live.history, m.now), nil)
+		h.Value.Spark = sparkOf(strings.Repeat(" ", 30))
+		m.Update(historyMsg{m.ask.epoch, h})
+		if got := lineOf(t, m, "FALLBACK"); !strings.Contains(got, "30m ...") || strings.Contains(got, "none") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // Late answers, and answers of a source that is asked no more, are dropped.
 func TestLateNumbers(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,47 +264,24 @@ func (m *model) wayBack(now time.Time, w int) row {
 // may be old: less would be shown and taken back over and over.
 const idleAfter = 25 * time.Second
 
-// who says who else acts here, and what was done last.
+// who says who else acts here, this console first, and what was done last. Names
+// that have no room are counted; none is cut.
 func (m *model) who(d *data, now time.Time, w int) row {
 	s := d.state.Value()
 	if s == nil {
 		return styled(dim, " WHO ...")
 	}
 	clock := d.clock(now)
-	r := row{{" WHO   ", accent}}
-	for i := range s.Sessions {
-		v := &s.Sessions[i]
-		if i > 0 {
-			r = r.add(normal, "  ")
-		}
-		if i == 6 {
-			r = r.add(dim, "and "+strconv.Itoa(len(s.Sessions)-i)+" more")
-			break
-		}
-		r = r.add(strong, m.th.outside(v.Name))
-		switch {
-		case v.You:
-			r = r.add(normal, " (you)")
-		case v.Instance != "" && v.Instance != s.Instance:
-			r = r.add(normal, " on "+m.th.outside(v.Instance))
-		}
-		active := v.Active
-		if active.IsZero() { // that gateway does not say
-			active = v.LastSeen
-		}
-		if idle := clock.Sub(active); idle > idleAfter && !v.You {
-			r = r.add(dim, ", idle "+text.Age(idle))
-		}
-	}
+	head := row{{" WHO   ", accent}}
 	if age := d.state.Whole(now); age.State == sources.Unknown {
-		return styled(dim, strings.TrimRight(r.text(), " ")+"   as of "+text.Age(age.Age+m.stood())+" ago")
-	}
-	if len(s.Sessions) == 0 {
-		r = r.add(dim, "nobody is listed")
+		as := "   as of " + text.Age(age.Age+m.stood()) + " ago"
+		return styled(dim, m.people(head, s, clock, w-width(as)).text()+as)
 	}
 	e := s.LastWrite
 	if e == nil {
-		return r.apart(styled(dim, "no write yet "), w, false, m.gl.cut)
+		none := styled(dim, "no write yet ")
+		r := m.people(head, s, clock, w-2-none.width())
+		return r.apart(none, w, false, m.gl.cut)
 	}
 	ago := text.Age(clock.Sub(e.Time)) + " ago"
 	rev := ""
@@ -312,10 +290,79 @@ func (m *model) who(d *data, now time.Time, w int) row {
 	}
 	long := plain("last write " + rev + "by " + m.th.outside(text.By(e)) + " " + text.Clock(e.Time, clock) + ", " + ago + " ")
 	short := plain("last write " + rev + m.th.outside(text.By(e)) + " " + ago + " ")
-	if r.width()+2+long.width() <= w {
-		return r.apart(long, w, true, m.gl.cut)
+	all := m.people(head, s, clock, math.MaxInt)
+	if all.width()+2+long.width() <= w {
+		return all.apart(long, w, true, m.gl.cut)
 	}
-	return r.apart(short, w, w >= 60, m.gl.cut)
+	r := m.people(head, s, clock, w-2-short.width())
+	if w < 60 || r.width()+1+short.width() > w { // there is room for one of the two
+		return m.people(head, s, clock, w).apart(short, w, false, m.gl.cut)
+	}
+	return r.apart(short, w, true, m.gl.cut)
+}
+
+// people adds to r who has a console or a command open, as many as have room in w
+// columns, and counts the others. Before one has no room nobody is said to rest. The
+// first is always there.
+func (m *model) people(r row, s *api.State, clock time.Time, w int) row {
+	if len(s.Sessions) == 0 {
+		return r.add(dim, "nobody is listed")
+	}
+	order := slices.Clone(s.Sessions)
+	slices.SortStableFunc(order, func(a, b api.Session) int {
+		switch {
+		case a.You == b.You:
+			return 0
+		case a.You:
+			return -1
+		}
+		return 1
+	})
+	all, ok := m.fitting(r, order, s, clock, w, false)
+	if !ok {
+		all, _ = m.fitting(r, order, s, clock, w, true)
+	}
+	return all
+}
+
+// fitting adds to r those of order that have room, and counts the others; ok says
+// that there are none.
+func (m *model) fitting(r row, order []api.Session, s *api.State, clock time.Time, w int, brief bool) (all row, ok bool) {
+	for i := range order {
+		rest := ""
+		if left := len(order) - i - 1; left > 0 {
+			rest = "  and " + strconv.Itoa(left) + " more"
+		}
+		next := r
+		if i > 0 {
+			next = next.add(normal, "  ")
+		}
+		next = next.join(m.person(&order[i], s, clock, brief))
+		if i > 0 && next.width()+width(rest) > w {
+			return r.add(dim, "  and "+strconv.Itoa(len(order)-i)+" more"), false
+		}
+		r = next
+	}
+	return r, true
+}
+
+// person is who has a session, where, and, unless it is brief, whether they rest.
+func (m *model) person(v *api.Session, s *api.State, clock time.Time, brief bool) row {
+	r := row{{m.th.outside(v.Name), strong}}
+	switch {
+	case v.You:
+		r = r.add(normal, " (you)")
+	case v.Instance != "" && v.Instance != s.Instance:
+		r = r.add(normal, " on "+m.th.outside(v.Instance))
+	}
+	active := v.Active
+	if active.IsZero() { // that gateway does not say
+		active = v.LastSeen
+	}
+	if idle := clock.Sub(active); idle > idleAfter && !v.You && !brief {
+		r = r.add(dim, ", idle "+text.Age(idle))
+	}
+	return r
 }
 
 // changesTitle heads the changes, with what was lost.

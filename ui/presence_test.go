@@ -2,6 +2,9 @@ package ui
 
 import (
 	"context"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,4 +146,30 @@ func TestWhoIsIdle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Names are never cut: this console's is first, and who has no room is counted.
+func TestWhoHasNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin()
+		m := testModel(100, 30)
+		s := baseState()
+		s.LastWrite = &api.Event{Event: api.KindCommand, By: "longname", Revision: 7, Time: ago(time.Minute)}
+		s.Sessions = nil
+		for i := range 8 {
+			s.Sessions = append(s.Sessions, api.Session{Name: fmt.Sprintf("operator-%d", i), Instance: "gw-1", LastSeen: ago(0), Active: ago(10 * time.Minute), You: i == 5})
+		}
+		give(m, s, nil, nil)
+		for w := 40; w <= 240; w++ {
+			got := m.who(&m.live, m.now, w).text()
+			named := regexp.MustCompile(`operator-\d`).FindAllString(got, -1)
+			more := 0
+			if n := regexp.MustCompile(`and (\d+) more`).FindStringSubmatch(got); n != nil {
+				more, _ = strconv.Atoi(n[1])
+			}
+			if !strings.HasPrefix(got, " WHO   operator-5 (you)") || len(named)+more != 8 || strings.Contains(got, "…") || w >= 72 && !strings.Contains(got, "last write rev 7 ") {
+				t.Fatalf("%d columns: %q", w, got)
+			}
+		}
+	})
 }

@@ -53,9 +53,9 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 	} else {
 		heads = m.ratioHeads(d, now, head, own)
 		if n, _ := d.ratio(now); n.State != sources.Unknown {
-			words := asValue(n)
+			counted := asValue(n)
 			for _, n := range []int{30, 20, 10} {
-				if r := m.sparkRow(d, now, n, words); r != nil && (len(sparks) == 0 || r.text() != sparks[len(sparks)-1].text()) {
+				if r := m.sparkRow(d, now, n, counted); r != nil && (len(sparks) == 0 || r.text() != sparks[len(sparks)-1].text()) {
 					sparks = append(sparks, r)
 				}
 			}

@@ -49,9 +49,10 @@ func (m *model) spark(points []sources.Point) string {
 }
 
 // sparkRow is the last n points of the history with how long that is; nil if
-// there is nothing to draw. words says that points without a value are worth a
-// word.
-func (m *model) sparkRow(d *data, now time.Time, n int, words bool) row {
+// there is nothing to draw. counted says that the ratio beside it has a value: then
+// points without one are worth a word, and a history without any series is from before
+// there was one.
+func (m *model) sparkRow(d *data, now time.Time, n int, counted bool) row {
 	h := d.history.Value()
 	whole := d.history.Whole(now)
 	switch {
@@ -74,10 +75,10 @@ func (m *model) sparkRow(d *data, now time.Time, n int, words bool) row {
 		case p.State == api.StateIdle:
 			state = "idle"
 		case state == "":
-			state = "none"
+			state = "..."
 		}
 	}
-	if state == "" || !words {
+	if state == "" || !counted {
 		return nil
 	}
 	return row{{label, dim}, {state, dim}}
