@@ -202,6 +202,12 @@ func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
 		ask.OnOpen = run.move(h.cancel)
 	}
 	group := s.Group(run.q.Needs)
+	if how != strictly && s.blocked {
+		// It has counted this request as turned away, and Check counts nothing.
+		if why := group.Check(ask); why != "" {
+			return why
+		}
+	}
 	why := group.Acquire(p, ask)
 	if why == decision.Capacity && how == waiting {
 		began := time.Now()
