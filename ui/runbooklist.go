@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,8 +76,8 @@ func (m *model) runbookBack() bool {
 	return true
 }
 
-// listed are the runbooks that the filter lets through, in the order of their
-// keys.
+// listed are the runbooks that the filter lets through: those that are proposed
+// now before the others, each part in the order of their keys.
 func (m *model) listed() []*runbooks.Runbook {
 	filter := m.lists[runbook].filter
 	var rs []*runbooks.Runbook
@@ -84,7 +86,18 @@ func (m *model) listed() []*runbooks.Runbook {
 			rs = append(rs, r)
 		}
 	}
+	slices.SortStableFunc(rs, func(a, b *runbooks.Runbook) int {
+		return cmp.Compare(m.unproposed(a), m.unproposed(b))
+	})
 	return rs
+}
+
+// unproposed is 0 for a runbook that is proposed now, else 1.
+func (m *model) unproposed(r *runbooks.Runbook) int {
+	if m.proposedWhy(r) != "" {
+		return 0
+	}
+	return 1
 }
 
 // proposedWhy is why r is proposed now, empty if it is not.

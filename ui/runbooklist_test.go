@@ -63,6 +63,28 @@ func TestRunbookList(t *testing.T) {
 	})
 }
 
+// One that no longer matches keeps its digit and gives its place in the list to
+// those that do.
+func TestRunbookListOrder(t *testing.T) {
+	inSituation(t, "incident", 100, 30, func(t *testing.T, m *model) {
+		first := m.listed()[0]
+		digit := m.digit(first)
+		s := quiet()
+		s.Upstreams[0].Share = 75
+		give(m, s, nil, nil)
+		rs := m.listed()
+		if m.proposedWhy(first) != "" || len(m.proposals()) == 0 {
+			t.Fatalf("%s still matches, or nothing does", first.ID)
+		}
+		if m.proposedWhy(rs[0]) == "" {
+			t.Errorf("%s is first and does not match", rs[0].ID)
+		}
+		if m.digit(first) != digit {
+			t.Errorf("its digit was %s and is %s", digit, m.digit(first))
+		}
+	})
+}
+
 // Runbooks from a directory extend and replace; what is wrong with them is said
 // on the list and in the own log, and the built-in one stays.
 func TestExtraRunbooks(t *testing.T) {
