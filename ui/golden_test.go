@@ -11,20 +11,12 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// fourSizes are the situations that have a golden at each size, the others at
-// the first.
-var fourSizes = map[string]bool{"calm": true, "incident": true, "down": true, "armed": true, "dialog-up": true, "dialog-no": true, "dialog-down": true, "many": true}
-
 // TestGolden compares the stripped screen of a situation with a file, one
 // folder for each situation, one file for each size.
 func TestGolden(t *testing.T) {
 	all := []struct{ w, h int }{{100, 30}, {80, 24}, {60, 20}, {40, 12}}
 	for _, s := range situations {
-		n := 1
-		if fourSizes[s.name] {
-			n = len(all)
-		}
-		for _, size := range all[:n] {
+		for _, size := range all {
 			t.Run(fmt.Sprintf("%s/%dx%d", s.name, size.w, size.h), func(t *testing.T) {
 				inSituation(t, s.name, size.w, size.h, func(t *testing.T, m *model) {
 					golden(t, fmt.Sprintf("%s/%dx%d.txt", s.name, size.w, size.h), screenOf(m))

@@ -32,7 +32,6 @@ func init() {
 			keys(m, "/", "a", "n", "a", "enter")
 		}},
 	} {
-		fourSizes[s.name] = true
 		situations = append(situations, s)
 	}
 }

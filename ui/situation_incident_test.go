@@ -122,7 +122,6 @@ func init() {
 		{"incident-hostile", inIncident(hostile)},
 		{"incident-overview", func(m *model) { give(m, openState(), degradedEvents(), nil) }},
 	} {
-		fourSizes[s.name] = true
 		situations = append(situations, s)
 	}
 }

@@ -145,7 +145,6 @@ func init() {
 				runKeys(m, k...)
 			}
 		}})
-		fourSizes[name] = true
 	}
 	some := func(f func(a *sources.LogAnswer)) *fakeLoki { return &fakeLoki{make: f} }
 	affected, reason := append(downKeys(2), "enter"), append(downKeys(4), "enter")

@@ -82,7 +82,6 @@ func init() {
 		{"money-bare", place("$", baseState)},
 		{"fleet", place("o", fleetState)},
 	} {
-		fourSizes[s.name] = true
 		situations = append(situations, s)
 	}
 }
