@@ -90,34 +90,39 @@ func (l *leaving) end(m *model) tea.Cmd {
 	return tea.Quit
 }
 
-// box is the question's text.
-func (l *leaving) box(m *model) (title string, body []row) {
+// box is the question's text, w columns wide.
+func (l *leaving) box(m *model, w int) (title string, body []row) {
 	rate := "?? req/s"
 	if s := m.live.state.Value(); s != nil {
 		rate = m.number(m.live.state.Number(s.Traffic.RPS, m.now), rateFormat) + " req/s"
 	}
-	serves := plain("This console started the gateway, which serves " + rate + " now.")
-	stay := row{{"esc", accent}, {"  stay          (any other key closes this too)", normal}}
-	if l.stopping {
-		return "Stop the gateway?", []row{
-			serves,
-			styled(bad, "It drains, and clients get nothing from it then."),
-			nil,
-			{{"y", accent}, {"  stop it", strong}},
-			{{"l", accent}, {"  leave it serving", normal}},
-			stay,
+	body = wrap("This console started the gateway, which serves "+rate+" now.", w, normal)
+	short := w < 60
+	key := func(k string, st style, words, more string) {
+		if !short {
+			words += more
 		}
+		body = append(body, row{{k, accent}, {"  " + words, st}})
 	}
-	stop := row{{"s", accent}, {"  stop it, after a y: it drains, and clients get nothing from it then", bad}}
+	if l.stopping {
+		body = append(body, wrap("It drains, and clients get nothing from it then.", w, bad)...)
+		if !short {
+			body = append(body, nil)
+		}
+		key("y", strong, "stop it", "")
+		key("l", normal, "leave it serving", "")
+		key("esc", normal, "stay", "          (any other key closes this too)")
+		return "Stop the gateway?", body
+	}
+	if !short {
+		body = append(body, plain("It is another process and does not need the console."), nil)
+	}
+	key("l", normal, "leave it serving", "; failback console comes back to it")
 	if why := m.noWrite(); why != "" {
-		stop = styled(dim, "s  stop it: off, "+why)
+		body = append(body, wrap("s  stop it: off, "+why, w, dim)...)
+	} else {
+		key("s", bad, "stop it, after a y", ": it drains, and clients get nothing from it then")
 	}
-	return "Leave the console?", []row{
-		serves,
-		plain("It is another process and does not need the console."),
-		nil,
-		{{"l", accent}, {"  leave it serving; failback console comes back to it", normal}},
-		stop,
-		stay,
-	}
+	key("esc", normal, "stay", "          (any other key closes this too)")
+	return "Leave the console?", body
 }

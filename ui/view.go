@@ -86,7 +86,7 @@ func (m *model) frame() ([]row, *position) {
 	rows = append(rows, m.helpLine(w), last)
 	switch {
 	case m.leaving != nil:
-		title, body := m.leaving.box(m)
+		title, body := m.leaving.box(m, min(w, 78)-4)
 		rows = m.overlay(rows, m.box(title, body, min(w, 78)))
 		cur = nil
 	case m.dialog != nil:
