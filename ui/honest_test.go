@@ -259,3 +259,31 @@ func TestStepsAreChosenQuickly(t *testing.T) {
 		}
 	})
 }
+
+// What was written of incidents pushes no trip off the first screen.
+func TestTripsStayInView(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		var es []api.Event
+		for i, name := range []string{"one", "two", "three", "four"} {
+			es = append(es, api.Event{Seq: uint64(i + 1), Event: api.KindBreaker, Time: time.Now().Add(-time.Hour), Provider: name, Capability: "text", From: "closed", To: "open", Detail: "why"})
+		}
+		trips := len(es)
+		for i := range 6 {
+			es = append(es, api.Event{Seq: uint64(trips + i + 1), Event: api.KindCommand, Time: time.Now(), Action: "incident_note", By: "ana", Why: "noted", Result: api.ResultOK})
+		}
+		give(m, *m.live.state.Value(), es, nil)
+		got := screenOf(m)
+		for _, e := range es[:trips] {
+			if !strings.Contains(got, e.Provider+" text CLOSED > OPEN") {
+				t.Errorf("the trip of %s is not in view:\n%s", e.Provider, got)
+			}
+		}
+		if strings.Contains(got, "noted") {
+			t.Errorf("notes are in view:\n%s", got)
+		}
+		typed(m, "e")
+		if got := screenOf(m); !strings.Contains(got, "noted") {
+			t.Errorf("the list of changes has no note:\n%s", got)
+		}
+	})
+}

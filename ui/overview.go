@@ -387,13 +387,26 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 	var rows []row
 	undo, why := m.undoable()
 	going, last := 0, 0
-	for _, c := range m.folded(d) {
-		// A breaker that tries is told by how that ended.
-		if c.Folded == nil && c.Event.Event == api.KindBreaker && c.To == "half_open" {
+	all := m.folded(d)
+	// What was written of incidents gives way to what happened.
+	spare := n
+	for i := 0; i < len(all) && spare > 0; i++ {
+		if !triedAgain(&all[i]) && !ofIncident(&all[i]) {
+			spare--
+		}
+	}
+	for _, c := range all {
+		if triedAgain(&c) {
 			continue
 		}
 		if len(rows) == n {
 			break
+		}
+		if ofIncident(&c) {
+			if spare == 0 {
+				continue
+			}
+			spare--
 		}
 		if c.Folded != nil && c.Going {
 			if going++; going > max(n/2, 1) {
@@ -419,6 +432,18 @@ func (m *model) changesPanel(d *data, now time.Time, w, n int) []row {
 		rows = append(rows, m.empty(&d.events, now, s+earlierChanges+d.sinceStart(now)))
 	}
 	return rows
+}
+
+// triedAgain reports whether c is that a breaker tries, which is told by how that
+// ended.
+func triedAgain(c *text.Run) bool {
+	return c.Folded == nil && c.Event.Event == api.KindBreaker && c.To == "half_open"
+}
+
+// ofIncident reports whether c is a command about an incident: a note, a tick, an
+// answer, a closing.
+func ofIncident(c *text.Run) bool {
+	return c.Folded == nil && c.Event.Event == api.KindCommand && strings.HasPrefix(c.Action, "incident_")
 }
 
 // earlierChanges is where those are that a gateway's start forgets.
