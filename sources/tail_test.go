@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"time"
@@ -475,10 +476,10 @@ func TestPatience(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A question that may be answered soon is asked again, one that is refused not.
-	for status, want := range map[int]int{503: 4, 429: 4, 400: 1, 401: 1, 0: 4} {
-		asked := 0
+	for status, want := range map[int]int32{503: 4, 429: 4, 400: 1, 401: 1, 0: 4} {
+		var asked atomic.Int32
 		_, l, err := Connect(nil, api.Sources{Loki: api.Source{URL: serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			asked++
+			asked.Add(1)
 			if status == 0 { // it breaks off
 				panic(http.ErrAbortHandler)
 			}
@@ -488,8 +489,8 @@ func TestPatience(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.(*lokiClient).patience.min, l.(*lokiClient).patience.max = time.Millisecond, time.Millisecond
-		if a := l.Query(t.Context(), 1, LogQuery{Query: "{}"}); a.Err == nil || asked != want {
-			t.Errorf("%d: asked %d times, %v", status, asked, a.Err)
+		if a := l.Query(t.Context(), 1, LogQuery{Query: "{}"}); a.Err == nil || asked.Load() != want {
+			t.Errorf("%d: asked %d times, %v", status, asked.Load(), a.Err)
 		}
 	}
 }
