@@ -19,10 +19,7 @@ func burning(m *model) {
 }
 
 func init() {
-	for _, s := range []struct {
-		name string
-		make func(*model)
-	}{
+	situations = append(situations, []situation{
 		{"burning", burning},
 		{"map-filtered", func(m *model) { place("m", placesState)(m); keys(m, "/", "v", "a", "u", "l", "t", "enter") }},
 		{"timeline-filtered", func(m *model) {
@@ -31,9 +28,7 @@ func init() {
 			giveIncident(m, theIncident())
 			keys(m, "/", "a", "n", "a", "enter")
 		}},
-	} {
-		situations = append(situations, s)
-	}
+	}...)
 }
 
 // The overview says of error budgets the one that is worst, of those that

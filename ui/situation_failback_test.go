@@ -17,11 +17,6 @@ import (
 	"failback/sources"
 )
 
-type situation = struct {
-	name string
-	make func(m *model)
-}
-
 // lawful are the situations of numbers and of the step table that the laws are
 // checked in.
 var lawful = []situation{

@@ -109,10 +109,7 @@ func init() {
 		}
 		return v
 	}
-	for _, s := range []struct {
-		name string
-		make func(*model)
-	}{
+	situations = append(situations, []situation{
 		{"incident-none", none},
 		{"incident-open", inIncident(theIncident)},
 		{"incident-closed", inIncident(closedIncident)},
@@ -121,7 +118,5 @@ func init() {
 		{"incident-close", inIncident(theIncident, "x")},
 		{"incident-hostile", inIncident(hostile)},
 		{"incident-overview", func(m *model) { give(m, openState(), degradedEvents(), nil) }},
-	} {
-		situations = append(situations, s)
-	}
+	}...)
 }

@@ -135,10 +135,7 @@ func refused(message string) error {
 
 func init() {
 	logSituation := func(name string, f *fakeLoki, ks ...[]string) {
-		situations = append(situations, struct {
-			name string
-			make func(m *model)
-		}{name, func(m *model) {
+		situations = append(situations, situation{name, func(m *model) {
 			withLoki(m, f)
 			keys(m, "l")
 			for _, k := range ks {

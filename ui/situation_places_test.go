@@ -70,10 +70,7 @@ func place(key string, state func() api.State) func(m *model) {
 }
 
 func init() {
-	for _, s := range []struct {
-		name string
-		make func(*model)
-	}{
+	situations = append(situations, []situation{
 		{"map", place("m", placesState)},
 		{"map-bare", place("m", baseState)},
 		{"queue", place("w", placesState)},
@@ -81,7 +78,5 @@ func init() {
 		{"money", place("$", placesState)},
 		{"money-bare", place("$", baseState)},
 		{"fleet", place("o", fleetState)},
-	} {
-		situations = append(situations, s)
-	}
+	}...)
 }

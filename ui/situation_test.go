@@ -233,11 +233,14 @@ func incident(m *model) {
 	keep(m, incidentNumbers())
 }
 
-// situations are the screens that the laws and goldens are checked in.
-var situations = []struct {
+// situation is a state of the console by its name.
+type situation struct {
 	name string
-	make func(m *model)
-}{
+	make func(*model)
+}
+
+// situations are the screens that the laws and goldens are checked in.
+var situations = []situation{
 	{"waiting", func(*model) {}},
 	{"calm", calm},
 	{"incident", incident},
