@@ -24,10 +24,7 @@ func quiet() api.State {
 	return s
 }
 
-var runbookSituations = []struct {
-	name string
-	make func(m *model)
-}{
+var runbookSituations = []situation{
 	{"runbook", func(m *model) { incident(m); keys(m, "1") }},
 	{"runbook-step", func(m *model) { incident(m); keys(m, "1", "j", "x", "j", "x", "j", "j", "j") }},
 	{"runbook-failback", func(m *model) { comeback(m); openRunbook(m, "manual-failback"); keys(m, "j", "j", "j", "j") }},
