@@ -331,6 +331,14 @@ func TestBRK13EverythingOpen(t *testing.T) {
 		if s := r.bucket(decision.Stream); s.Blocked == 0 {
 			r.Error("nothing shows")
 		}
+		// A request that comes back is one request.
+		before, again := r.bucket(decision.Stream).Blocked, ask()
+		r.refused(again, decision.BreakerOpen)
+		again.Counted = true
+		r.refused(again, decision.BreakerOpen)
+		if n := r.bucket(decision.Stream).Blocked - before; n != 1 {
+			r.Errorf("%d are counted", n)
+		}
 	})
 	// Partly failing ones, though, are better than none.
 	bubble(t, defaults(), func(r *rig) {

@@ -37,6 +37,9 @@ type Ask struct {
 	// to one request agree where only a part of the requests is bound
 	// (Settings.EnforcePercent). 0: the bucket draws each time.
 	Lot int
+	// Counted says that the group has turned the same request away before, and
+	// does not count it once more.
+	Counted bool
 }
 
 // Group is the buckets of one upstream that must all admit a request. Its

@@ -146,7 +146,7 @@ func (u *upstream) try(now time.Duration, g *Group, p *Permit, a *Ask, queued bo
 			continue
 		}
 		if binding || b.forced.to != "" {
-			if !queued && !a.Prober {
+			if !queued && !a.Prober && !a.Counted {
 				b.blocked++
 			}
 			u.full = b

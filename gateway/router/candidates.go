@@ -202,13 +202,10 @@ func (run *run) admit(s *standing, how manner, elsewhere bool) decision.Reason {
 		ask.OnOpen = run.move(h.cancel)
 	}
 	group := s.Group(run.q.Needs)
-	if how != strictly && s.blocked {
-		// It has counted this request as turned away, and Check counts nothing.
-		if why := group.Check(ask); why != "" {
-			return why
-		}
-	}
 	why := group.Acquire(p, ask)
+	if why != "" {
+		s.turned, ask.Counted = true, true
+	}
 	if why == decision.Capacity && how == waiting {
 		began := time.Now()
 		why = group.Wait(run.ctx, p, ask, min(s.Upstream.Patience, run.plan.MaxWait-run.waited, run.remaining()))
@@ -235,6 +232,7 @@ func (run *run) askFor(s *standing, how manner, elsewhere bool) breaker.Ask {
 		LastResort: how == lastResort || how == waiting,
 		NoProbe:    how == overflowing,
 		Lot:        run.lot,
+		Counted:    s.turned,
 	}
 }
 

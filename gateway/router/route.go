@@ -162,6 +162,7 @@ type standing struct {
 	skippedWhy string
 	skippedAt  time.Duration
 	blocked    bool // skipped by a breaker
+	turned     bool // its buckets have turned this request away
 }
 
 func (run *run) prepare() {
