@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"failback/gateway/health/probe"
+	"failback/gateway/operator/api"
 	"failback/gateway/traffic"
 	"failback/gateway/traffic/evidence"
 )
@@ -45,7 +46,7 @@ func lacking(v *evidence.Verdict) string {
 	var names []string
 	for _, r := range v.Rows {
 		if r.Verdict == v.Verdict {
-			names = append(names, strings.ReplaceAll(r.Name, "_", " "))
+			names = append(names, api.Words(r.Name))
 		}
 	}
 	text := "not enough yet for " + strings.Join(names, ", ")

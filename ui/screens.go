@@ -407,16 +407,16 @@ func (m *model) changeBody(w int) []row {
 	}
 	add("time", e.Time.UTC().Format(time.RFC3339Nano))
 	add("what", e.Text())
-	add("event", text.Words(e.Event.Event))
+	add("event", api.Words(e.Event.Event))
 	add("upstream", e.Provider)
 	add("region", e.Region)
 	add("capability", e.Capability)
 	add("model", e.Model)
 	add("by", text.By(e.Event))
-	add("action", text.Words(e.Action))
+	add("action", api.Words(e.Action))
 	from, to := e.From, e.To
 	if e.Event.Event == api.KindBreaker {
-		from, to = text.Words(from), text.Words(to)
+		from, to = api.Words(from), api.Words(to)
 	}
 	if e.Action == "share" || e.IsStep() {
 		from, to = api.Percent(from), api.Percent(to)

@@ -20,7 +20,7 @@ func Report(in api.Incident) string {
 	if in.State == api.IncidentClosed {
 		state = fmt.Sprintf("closed by %s at %s", markdown(in.ClosedBy), stamp(in.ClosedAt))
 	}
-	line("Incident `%s`, %s. Cause: %s. Opened by %s at %s.", code(in.ID), state, markdown(words(in.Cause)), markdown(in.OpenedBy), stamp(in.OpenedAt))
+	line("Incident `%s`, %s. Cause: %s. Opened by %s at %s.", code(in.ID), state, markdown(api.Words(in.Cause)), markdown(in.OpenedBy), stamp(in.OpenedAt))
 	if len(in.Upstreams) > 0 {
 		line("Upstreams: %s.", markdown(strings.Join(in.Upstreams, ", ")))
 	}

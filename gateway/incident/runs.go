@@ -3,7 +3,6 @@ package incident
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"failback/gateway/decision"
 	"failback/gateway/operator/api"
@@ -84,7 +83,7 @@ func failed(e *api.Event) int {
 
 // runText says for people what a run is of which e is the newest.
 func runText(e *api.Event, tries int) string {
-	s := strings.Join(slices.DeleteFunc([]string{e.Provider, e.Capability, "OPEN > HALF > OPEN"}, func(w string) bool { return w == "" }), " ")
+	s := api.JoinWords(e.Provider, e.Capability, "OPEN > HALF > OPEN")
 	if tries == 0 {
 		return s
 	}

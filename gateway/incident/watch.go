@@ -199,7 +199,7 @@ func (o *observer) orphans(configured map[string]bool) {
 				if t.Cause == api.CauseSharedFault && o.s.Fault != nil || t.Cause == api.CauseRatio && o.s.Ratio.Over {
 					continue
 				}
-				f.Text = fmt.Sprintf("%s was seen by %s, which is silent: others do not see it", strings.ReplaceAll(t.Cause, "_", " "), t.Instance)
+				f.Text = fmt.Sprintf("%s was seen by %s, which is silent: others do not see it", api.Words(t.Cause), t.Instance)
 			default:
 				continue
 			}

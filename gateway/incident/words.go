@@ -2,7 +2,6 @@ package incident
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"failback/gateway/operator/api"
@@ -87,5 +86,3 @@ func from(upstream string) string {
 	}
 	return "from " + upstream
 }
-
-func words(s string) string { return strings.ReplaceAll(s, "_", " ") }

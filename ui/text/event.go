@@ -30,19 +30,6 @@ func Failed(e *api.Event) bool {
 	return e.Event == api.KindCommand && e.Result != "" && e.Result != api.ResultOK
 }
 
-// parts joins words with spaces.
-type parts struct{ strings.Builder }
-
-func (p *parts) word(s string) {
-	if s == "" {
-		return
-	}
-	if p.Len() > 0 {
-		p.WriteByte(' ')
-	}
-	p.WriteString(s)
-}
-
 // Path writes how a request went, step by step: which candidates were skipped
 // and why, which were attempted and how that ended.
 //

@@ -80,12 +80,6 @@ func plural(one string) string {
 	return one + "s"
 }
 
-// Words writes an identifier of an event as people read it: the name of an
-// action, of a kind or of a state that has no word of its own.
-//
-//	incident_note: incident note
-func Words(identifier string) string { return strings.ReplaceAll(identifier, "_", " ") }
-
 // noAge is what only the span to an absent time reaches, that to the beginning of
 // the Unix clock too.
 const noAge = 50 * 365 * 24 * time.Hour

@@ -1,8 +1,6 @@
 package text
 
 import (
-	"strings"
-
 	"failback/gateway/operator/api"
 )
 
@@ -19,5 +17,5 @@ func IncidentCause(cause string) string {
 	case api.CauseOperator:
 		return "by hand"
 	}
-	return "for " + strings.ReplaceAll(Visible(cause), "_", " ")
+	return "for " + api.Words(Visible(cause))
 }

@@ -53,15 +53,11 @@ func LogLine(line string) (string, Weight) {
 
 // decisionLine writes a decision.
 func decisionLine(d *api.Decision) (string, Weight) {
-	var p parts
-	for _, w := range []string{d.RequestID, d.TaskType, d.WorkflowStatus} {
-		p.word(w)
-	}
-	p.word(d.Reason)
+	line := api.JoinWords(d.RequestID, d.TaskType, d.WorkflowStatus, d.Reason)
 	if path := Path(d); path != Visible(d.Reason) {
-		p.WriteString(": " + path)
+		line += ": " + path
 	}
-	return Visible(p.String()), StatusWeight(d.WorkflowStatus)
+	return Visible(line), StatusWeight(d.WorkflowStatus)
 }
 
 // StatusWeight is the weight of a workflow status.
@@ -92,14 +88,13 @@ var unremarkable = map[string]bool{"event": true, "time": true, "service_version
 // otherLine writes an event of a kind that has no form of its own: its fields,
 // in their order.
 func otherLine(event, line string) string {
-	var p parts
-	p.word(Words(event))
+	words := []string{api.Words(event)}
 	for _, f := range LogFields(line) {
 		if f.Value != "" && f.Value != "null" && !unremarkable[f.Name] {
-			p.word(f.Name + "=" + f.Value)
+			words = append(words, f.Name+"="+f.Value)
 		}
 	}
-	return Visible(p.String())
+	return Visible(api.JoinWords(words...))
 }
 
 // LogField is one field of a line.

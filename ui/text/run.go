@@ -121,18 +121,11 @@ func (r *Run) Change(name string, now time.Time, brief bool) string {
 		e.Provider = name
 		return Event(&e)
 	}
-	var p parts
-	p.word(name)
-	p.word(r.Capability)
-	p.word(r.Standing() + ",")
-	p.word(r.failed(brief))
 	since := Clock(r.First().Time, now)
 	if brief && !r.First().Time.IsZero() {
 		since = since[:len(since)-len(":00Z")] + "Z"
 	}
-	p.word("since " + since)
-	p.word(" " + Cause(r.LastFailed()))
-	return Visible(p.String())
+	return Visible(api.JoinWords(name, r.Capability, r.Standing()+",", r.failed(brief), "since "+since, " "+Cause(r.LastFailed())))
 }
 
 // Standing says how the bucket of tries stands, as far as r tells.
@@ -173,5 +166,5 @@ func Cause(e *api.Event) string {
 	case e.Detail != "":
 		return e.Detail
 	}
-	return Words(e.Reason)
+	return api.Words(e.Reason)
 }

@@ -32,7 +32,7 @@ func followed(d *api.Decision) string {
 		if a.Next == "" || a.Next == "answered" || a.Why == a.Class {
 			continue
 		}
-		step := Visible(a.Provider) + " " + Visible(strings.ReplaceAll(a.Next, "_", " ")) + ": " + Visible(a.Why)
+		step := Visible(a.Provider) + " " + Visible(api.Words(a.Next)) + ": " + Visible(a.Why)
 		if a.WaitMS != nil {
 			step += " after " + Milliseconds(a.WaitMS)
 		}

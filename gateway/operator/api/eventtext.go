@@ -2,6 +2,7 @@ package api
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,8 +43,8 @@ func (e *Event) Text() string {
 	case KindStep:
 		detail := failbackID.ReplaceAllString(e.Detail, "")
 		if !e.IsStep() { // of the failback, not of its share
-			p.add(plain(e.Action))
-			p.add(plain(e.Reason))
+			p.add(Words(e.Action))
+			p.add(Words(e.Reason))
 			p.typed(e)
 			p.apart(detail)
 			break
@@ -52,7 +53,7 @@ func (e *Event) Text() string {
 		p.change(Percent(e.From), Percent(e.To))
 		p.typed(e)
 		if e.Reason != "" && e.Reason != "raised" && e.Reason != "lowered" { // its numbers say so
-			p.add("(" + plain(e.Reason) + ")")
+			p.add("(" + Words(e.Reason) + ")")
 		}
 		if e.Reason != Degraded { // the change of health beside it says why
 			p.apart(detail)
@@ -64,7 +65,7 @@ func (e *Event) Text() string {
 		p.cause(e)
 	case KindCommand:
 		p.add(e.Capability)
-		p.add(plain(e.Action))
+		p.add(Words(e.Action))
 		from, to := e.From, e.To
 		if e.Action == "share" {
 			from, to = Percent(from), Percent(to)
@@ -77,22 +78,22 @@ func (e *Event) Text() string {
 		}
 	case KindEscalation:
 		// Whether anybody knows comes first: the line may be cut.
-		p.add(plain(e.Reason) + ", " + e.told() + ":")
+		p.add(Words(e.Reason) + ", " + e.told() + ":")
 		p.add("needs " + e.Required)
 		p.apart(e.Detail)
 	default:
-		p.add(plain(e.Event))
+		p.add(Words(e.Event))
 		p.add(e.Capability)
 		p.add(e.Model)
 		if !strings.Contains(e.Event, e.Action) {
-			p.add(plain(e.Action))
+			p.add(Words(e.Action))
 		}
 		p.change(e.From, e.To)
 		p.result(e.Result)
 		p.typed(e)
 		p.cause(e)
 	}
-	return p.String()
+	return JoinWords(p...)
 }
 
 // IsStep reports whether e changed a share: traffic_step tells of plans too.
@@ -129,17 +130,13 @@ func BreakerWord(state string) string {
 // which is for machines.
 var failbackID = regexp.MustCompile(`^failback \d{4}-\d\d-\d\dT\d\d(\.\d+)?(, |: |$)`)
 
-// words joins words with spaces.
-type words struct{ strings.Builder }
+// words are those of a line, none of them empty.
+type words []string
 
 func (p *words) add(s string) {
-	if s == "" {
-		return
+	if s != "" {
+		*p = append(*p, s)
 	}
-	if p.Len() > 0 {
-		p.WriteByte(' ')
-	}
-	p.WriteString(s)
 }
 
 // apart adds what explains the words before it.
@@ -172,7 +169,7 @@ func (p *words) cause(e *Event) {
 	case e.Detail != "":
 		p.apart(e.Detail)
 	case e.Event == KindBreaker || e.Event == KindCommand:
-		p.apart(plain(e.Reason))
+		p.apart(Words(e.Reason))
 	default:
 		p.apart(e.Reason)
 	}
@@ -192,5 +189,13 @@ func Percent(s string) string {
 	return s + "%"
 }
 
-// plain writes an identifier as words.
-func plain(identifier string) string { return strings.ReplaceAll(identifier, "_", " ") }
+// JoinWords joins those that are not empty with spaces.
+func JoinWords(words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// Words writes an identifier as people read it: the name of an action, of a kind or
+// of a state that has no word of its own.
+//
+//	incident_note: incident note
+func Words(identifier string) string { return strings.ReplaceAll(identifier, "_", " ") }
