@@ -72,7 +72,7 @@ func (m *model) openAction(u *api.Upstream, act action, to int) {
 	m.typing = false
 	m.dialogs++
 	m.dialog = &dialog{
-		lone: lone{id: m.dialogs}, upstream: u.Name, act: act, to: to, base: u.Revision, opened: m.now,
+		lone: lone{id: m.dialogs}, upstream: u.Name, act: act, to: to, opened: m.now,
 		why: newField(), name: newField(),
 	}
 	m.dialog.fix(u)
@@ -443,9 +443,9 @@ func (d *dialog) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	case "left", "right":
 		d.retarget(m, &a, s == "right")
 	case "down":
-		d.scroll += max(d.page-1, 1)
+		d.scroll++
 	case "up":
-		d.scroll = max(d.scroll-max(d.page-1, 1), 0)
+		d.scroll = max(d.scroll-1, 0)
 	}
 	return nil
 }

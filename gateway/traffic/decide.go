@@ -25,7 +25,8 @@ func looser(cur, next Record) bool {
 
 // decide returns what c comes to for the upstream whose record is r and whose
 // state is s. configured are the steps of a failback that begins now. A lower
-// share takes effect whatever c was based on, unless c was meant to raise. Errors are those of Table.Set.
+// share takes effect whatever c was based on, unless c was meant to raise. Errors are
+// those of Table.Set.
 func decide(c Command, r Record, s State, configured []Step, now time.Time) (outcome, error) {
 	if c.Undo {
 		return undo(c, r, s, now)

@@ -337,7 +337,6 @@ type Tick struct {
 }
 
 // IncidentTick notes a tick in an incident.
-// Steps count from 1.
 func (c *Client) IncidentTick(ctx context.Context, id string, t Tick) (*Result, error) {
 	return c.command(ctx, "/operator/v1/incidents/", id, "/tick", Command{Runbook: t.Runbook, Step: t.Step, Done: &t.Done, Reason: t.Words})
 }
