@@ -116,7 +116,6 @@ func TestQueriesThatAskForTooMuch(t *testing.T) {
 	}
 }
 
-// A line may take long: the end of the time is seen before the next.
 // Series are bounded before they are aggregated, when there is one too many.
 func TestSeriesBeforeTheyAreAggregated(t *testing.T) {
 	q, err := Parse(`count_over_time({app="x"} | json [1h])`)
@@ -132,6 +131,7 @@ func TestSeriesBeforeTheyAreAggregated(t *testing.T) {
 	}
 }
 
+// A line may take long: the end of the time is seen before the next.
 func TestEndsWithItsTime(t *testing.T) {
 	src := many(3000, 20_000)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
