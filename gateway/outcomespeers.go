@@ -38,7 +38,10 @@ func (h heard) everybody() bool { return h == heardNotNeeded || h == heardAll }
 
 // outcomesQuestion is what gateways of one store ask each other: to count outcomes of
 // requests that they answered.
-type outcomesQuestion = store.Question[outcomesAsked, outcomesFates]
+type outcomesQuestion struct {
+	*store.Question[outcomesAsked, outcomesFates]
+	wait time.Duration // outcomesWait
+}
 
 // outcomesAsked are outcomes of requests that the gateway that asks did not answer.
 type outcomesAsked struct {
@@ -56,12 +59,16 @@ type outcomesFates struct {
 	Fates []fate `json:"fates"`
 }
 
-func (g *Gateway) openOutcomes(s *store.Store) (err error) {
-	g.reported, err = store.NewQuestion[outcomesAsked, outcomesFates](s, store.QuestionOptions{
+func (g *Gateway) openOutcomes(s *store.Store) error {
+	q, err := store.NewQuestion[outcomesAsked, outcomesFates](s, store.QuestionOptions{
 		Name: "outcomes", From: g.peers.self.Boot, MaxBytes: maxOutcomesQuestion,
 		Unread: func(err error) { g.alarm("outcomes of other gateways: " + err.Error()) },
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	g.reported = &outcomesQuestion{q, outcomesWait}
+	return nil
 }
 
 // askOutcomes has the gateway that answered each outcome's request count it, and
@@ -90,7 +97,7 @@ func (g *Gateway) askOutcomes(ctx context.Context, l []incident.Outcome) ([]fate
 	for i, o := range l {
 		asked.Outcomes[i] = keyedOutcome{Outcome: o, Key: o.Key}
 	}
-	ctx, cancel := context.WithTimeout(ctx, outcomesWait)
+	ctx, cancel := context.WithTimeout(ctx, g.reported.wait)
 	defer cancel()
 	settled := false
 	err := g.reported.Ask(ctx, asked, func(from string, a outcomesFates) bool {

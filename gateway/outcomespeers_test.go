@@ -21,7 +21,11 @@ import (
 	"failback/gateway/store"
 )
 
-// outcomesFleet is two gateways of a store that hear each other.
+// patient is a wait that no machine is slow enough for.
+const patient = time.Minute
+
+// outcomesFleet is two gateways of a store that hear each other, and wait for each
+// other patiently.
 func outcomesFleet(t *testing.T, server *natsserver.Server) []*Gateway {
 	t.Helper()
 	u := newSpentUpstream(t)
@@ -34,6 +38,7 @@ func outcomesFleet(t *testing.T, server *natsserver.Server) []*Gateway {
 		eventually(t, "the gateways hear each other", func() bool {
 			return report(t, g, "nobody's", api.LayerTask, true).Peers == heardAll
 		})
+		g.reported.wait = patient
 	}
 	return gs
 }
@@ -211,7 +216,7 @@ func TestOutcomesWithoutTheStore(t *testing.T) {
 		if a.Unknown != 1 || a.Repeated != 0 || !slices.Equal(a.UnknownIDs, []string{"r"}) || a.Peers != heardUnreachable {
 			t.Errorf("%+v", a)
 		}
-		if took := time.Since(began); took > outcomesWait/2 {
+		if took := time.Since(began); took > patient/2 {
 			t.Errorf("that took %v", took)
 		}
 	}
@@ -227,6 +232,7 @@ func TestOutcomesWithoutTheStore(t *testing.T) {
 			stopSpending(t, g)
 		}
 	})
+	other.reported.wait = outcomesWait // until the owner serves anew nobody answers
 	var a outcomesAnswer
 	eventually(t, "the owner counts it", func() bool {
 		a = report(t, other, "r", api.LayerTask, true)
@@ -262,7 +268,7 @@ func TestOutcomesOfAGatewayThatDoesNotAnswer(t *testing.T) {
 	for range 2 {
 		began := time.Now()
 		a := report(t, g, "r", api.LayerTask, true)
-		if took := time.Since(began); a.Unknown != 1 || a.Repeated != 0 || a.Peers != heardSome || took < outcomesWait || took > 4*outcomesWait {
+		if took := time.Since(began); a.Unknown != 1 || a.Repeated != 0 || a.Peers != heardSome || took < outcomesWait || took > patient/2 {
 			t.Errorf("%+v after %v", a, took)
 		}
 	}
@@ -295,6 +301,7 @@ func TestOutcomesOfAGatewayThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("it says %q: %+v", wrong, a)
 		}
 	}
+	g.reported.wait = patient
 	if a := answer(fateRefused); a.Refused != 1 || a.Peers != heardAll {
 		t.Errorf("%+v", a)
 	}
@@ -314,24 +321,24 @@ func TestOutcomesAskedAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := keyedOutcome{Outcome: incident.Outcome{RequestID: "r", Layer: api.LayerTask, Good: new(true), By: "x"}}
-	asks := func(l ...keyedOutcome) (fates []fate) {
+	asks := func(wait time.Duration, l ...keyedOutcome) (fates []fate) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), outcomesWait)
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
 		if err := q.Ask(ctx, outcomesAsked{l}, func(_ string, a outcomesFates) bool { fates = a.Fates; return true }); err != nil {
 			t.Fatal(err)
 		}
 		return fates
 	}
-	eventually(t, "it answers", func() bool { return slices.Equal(asks(good), []fate{fateRepeated}) })
+	eventually(t, "it answers", func() bool { return slices.Equal(asks(outcomesWait, good), []fate{fateRepeated}) })
 	nothing, long := good, good
 	nothing.Good, long.Note = nil, strings.Repeat("n", maxOutcomeNote+1)
 	for _, l := range [][]keyedOutcome{{good, nothing}, {long}, slices.Repeat([]keyedOutcome{good}, maxOutcomes+1)} {
-		if fates := asks(l...); fates != nil {
+		if fates := asks(outcomesWait, l...); fates != nil {
 			t.Errorf("%d outcomes: %v", len(l), fates)
 		}
 	}
-	if fates := asks(slices.Repeat([]keyedOutcome{good}, maxOutcomes)...); len(fates) != maxOutcomes {
+	if fates := asks(patient, slices.Repeat([]keyedOutcome{good}, maxOutcomes)...); len(fates) != maxOutcomes {
 		t.Errorf("%v", fates)
 	}
 }
