@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,6 +219,7 @@ func (m *model) identity(w int) row {
 	// From the richest to the barest: the first that fits.
 	tries := []row{
 		build(span{"failback", strong}, envSpan, span{instance, normal}, scope, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
+		build(span{"failback", strong}, envSpan, span{instance, normal}, scope, span{" " + full, st}, span{frozen, reversed}, span{" " + you, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
 		build(span{"failback", strong}, envSpan, span{instance, normal}, scopeShort, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
 		build(span{"failback", strong}, envSpan, span{instance, normal}, scopeShort, span{" " + short, st}, span{frozen, reversed}, span{" " + you, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
 		build(span{"failback", strong}, envSpan, span{instance, normal}, span{" " + full, st}, span{frozen, reversed}, span{" " + who, normal}).apartAlways(row{{utc + " " + local + " ", normal}}, w),
@@ -227,6 +229,11 @@ func (m *model) identity(w int) row {
 		build(envSpan, span{short, st}, span{frozenShort, reversed}).apartAlways(row{{utc, normal}}, w),
 		build(envSpan, span{short, st}, span{frozenShort, reversed}),
 		build(envSpan, span{short, st}),
+	}
+	if m.frozen != nil {
+		// FROZEN takes its room from how to arm, not from whom a command reaches.
+		bare := build(span{"failback", strong}, envSpan, span{instance, normal}, scope, span{" " + short, st}, span{frozen, reversed}, span{" " + you, normal})
+		tries = slices.Insert(tries, 2, bare.apartAlways(row{{utc + " " + local + " ", normal}}, w))
 	}
 	for _, r := range tries {
 		if r.width() <= w {
