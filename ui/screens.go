@@ -576,7 +576,7 @@ var glossary = []struct{ word, means string }{
 	{"LIVE", "the part of its own traffic that it answered, over the last minute. Own traffic: requests of which it is the primary"},
 	{"REQ/S", "attempts a second at it, over the last 10 s; in USERS and FALLBACK requests a second, over the last minute"},
 	{"ERR", "the part of its attempts that failed, over the breaker's window"},
-	{"P95", "95 of 100 of its streams gave their first output within it, over the last minute; no streams: it answered, and nothing was a stream"},
+	{"P95", "95 of 100 of its attempts that streamed gave their first output within it, from when each began, over the last minute; no streams: it answered, and nothing was a stream. In USERS of all requests that streamed, from when each was accepted: attempts that failed before and waits are in it"},
 	{"FALLBACK", "the part of all requests for which another than the primary was asked, over the time behind it"},
 	{"stranded", "requests of its own traffic that no other candidate may take: outside its share they are overflow, or get no answer"},
 	{"evidence", "what speaks for the next step: pass, fail, or no data, which holds; y then needs a reason, and the name where it fails"},

@@ -104,6 +104,10 @@ func TestGlossary(t *testing.T) {
 				t.Errorf("? does not explain %q", w)
 			}
 		}
+		// Two numbers of one name are of two things.
+		if all := strings.Join(strings.Fields(got), " "); !strings.Contains(all, "95 of 100 of its attempts") || !strings.Contains(all, "In USERS of all requests") {
+			t.Error("? does not say of what P95 is")
+		}
 	})
 }
 
