@@ -22,7 +22,12 @@ type asker struct {
 // newAsker is of a store of its own; with an answer it serves.
 func newAsker(t *testing.T, url string, o QuestionOptions, answer func(from string, q thing) (thing, error)) *asker {
 	t.Helper()
-	a := &asker{s: open(t, Options{URL: url, Timeout: 2 * time.Second}), ended: make(chan error, 1)}
+	return askerOf(t, open(t, Options{URL: url, Timeout: patient}), o, answer)
+}
+
+func askerOf(t *testing.T, s *Store, o QuestionOptions, answer func(from string, q thing) (thing, error)) *asker {
+	t.Helper()
+	a := &asker{s: s, ended: make(chan error, 1)}
 	o.Unread = func(err error) { a.unread.add(err.Error()) }
 	if o.Name == "" {
 		o.Name = "sum"
@@ -45,10 +50,13 @@ func newAsker(t *testing.T, url string, o QuestionOptions, answer func(from stri
 	return a
 }
 
-// answers asks with n until want have answered, or for a second, and returns who did.
-func (a *asker) answers(t *testing.T, n, want int) ([]string, error) {
+// patient is a bound that is for what never comes.
+const patient = time.Minute
+
+// answers asks with n until want have answered, at most for bound, and returns who did.
+func (a *asker) answers(t *testing.T, bound time.Duration, n, want int) ([]string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	var got []string
 	err := a.Ask(ctx, thing{N: n}, func(from string, answer thing) bool {
@@ -65,7 +73,7 @@ func (a *asker) hears(t *testing.T, n int, want ...string) {
 	var got []string
 	var err error
 	eventually(t, fmt.Sprint("answers of ", want), func() bool {
-		got, err = a.answers(t, n, len(want))
+		got, err = a.answers(t, time.Second, n, len(want))
 		return err == nil && slices.Equal(got, want)
 	})
 }
@@ -87,12 +95,12 @@ func TestAsk(t *testing.T) {
 	c := newAsker(t, o.url(), QuestionOptions{From: "c"}, plus(3))
 	a.hears(t, 10, "b:12", "c:13")
 	b.hears(t, 20, "a:21", "c:23")
-	if got, err := a.answers(t, 10, 1); err != nil || len(got) != 1 {
+	if got, err := a.answers(t, patient, 10, 1); err != nil || len(got) != 1 {
 		t.Errorf("of one that is enough: %v %v", got, err)
 	}
 
 	// One that refuses does not answer.
-	if got, err := a.answers(t, -1, 1); err != nil || len(got) != 0 {
+	if got, err := a.answers(t, time.Second, -1, 1); err != nil || len(got) != 0 {
 		t.Errorf("refused: %v %v", got, err)
 	}
 	eventually(t, "refusing is told", func() bool { return strings.Contains(b.unread.text(), `from "a": it is less than nothing`) })
@@ -102,7 +110,7 @@ func TestAsk(t *testing.T) {
 	o.stop()
 	eventually(t, "the loss is known", func() bool { return a.s.Status().Err != nil })
 	began := time.Now()
-	if got, err := a.answers(t, 10, 2); !isUnavailable(err) || len(got) != 0 || time.Since(began) > time.Second/2 {
+	if got, err := a.answers(t, patient, 10, 2); !isUnavailable(err) || len(got) != 0 || time.Since(began) > patient/2 {
 		t.Errorf("without a server: %v %v after %v", got, err, time.Since(began))
 	}
 	o.start()
@@ -113,7 +121,7 @@ func TestAsk(t *testing.T) {
 	if err := <-c.ended; !errors.Is(err, ErrClosed) {
 		t.Errorf("serving ended with %v", err)
 	}
-	if _, err := c.answers(t, 1, 1); !errors.Is(err, ErrClosed) {
+	if _, err := c.answers(t, patient, 1, 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("asking: %v", err)
 	}
 	a.hears(t, 10, "b:12")
@@ -129,7 +137,7 @@ func TestAskNobody(t *testing.T) {
 	o := newOutside(t)
 	a := newAsker(t, o.url(), QuestionOptions{From: "a"}, nil)
 	began := time.Now()
-	if got, err := a.answers(t, 1, 1); err != nil || len(got) != 0 || time.Since(began) > time.Second/2 {
+	if got, err := a.answers(t, patient, 1, 1); err != nil || len(got) != 0 || time.Since(began) > patient/2 {
 		t.Errorf("%v %v after %v", got, err, time.Since(began))
 	}
 	// Another prefix, and another question, is somebody else's.
@@ -142,12 +150,13 @@ func TestAskNobody(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = q.Serve(ctx, plus(1)) })
 	defer func() { cancel(); serving.Wait() }()
-	if got, _ := a.answers(t, 1, 1); len(got) != 0 {
+	if got, _ := a.answers(t, time.Second, 1, 1); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 	// One that starts while the server is away serves when it comes.
 	o.stop()
-	newAsker(t, o.url(), QuestionOptions{From: "d"}, plus(1))
+	away := open(t, Options{URL: o.url(), Timeout: 2 * time.Second}) // so long it is waited for
+	askerOf(t, away, QuestionOptions{From: "d"}, plus(1))
 	o.start()
 	a.hears(t, 1, "d:2")
 }
@@ -161,10 +170,10 @@ func TestAskReadsWhatItWrites(t *testing.T) {
 	newer := newAsker(t, o.url(), QuestionOptions{From: "newer", Version: 2}, plus(1))
 	a.hears(t, 1, "old:2")
 	eventually(t, "the newer one serves", func() bool {
-		_, _ = a.answers(t, 1, 1)
+		_, _ = a.answers(t, time.Second, 1, 1)
 		return strings.Contains(newer.unread.text(), `"a" sends version 1, this program 2`)
 	})
-	if got, err := newer.answers(t, 1, 1); err != nil || len(got) != 0 {
+	if got, err := newer.answers(t, time.Second, 1, 1); err != nil || len(got) != 0 {
 		t.Errorf("%v %v", got, err)
 	}
 	eventually(t, "the older one is told", func() bool { return strings.Contains(old.unread.text(), "has version 2, this program knows 1") })
