@@ -37,6 +37,8 @@ const (
 	// maxCrowded bounds the gateway's memory at the start: far above what it
 	// takes, far below a store that holds every sample unpacked.
 	maxCrowded = 1 << 30
+	// soon is a store open on a machine so fast that nobody sees who waits for it.
+	soon = 300 * time.Millisecond
 )
 
 // crowded writes the configuration of a gateway with so many series into dir.
@@ -178,7 +180,7 @@ func TestCrowdedRestart(t *testing.T) {
 		w := newWire(t, "--config", path)
 		pid := gatewayOf(t, client)
 		var at time.Time
-		until(t, "the numbers of the past were read", func() bool {
+		within(t, 3*time.Minute, "the numbers of the past were read", func() bool {
 			s, err := client.State(t.Context())
 			at = time.Now()
 			return err == nil && s.Sources.Prometheus.Error == ""
@@ -203,13 +205,11 @@ func TestCrowdedRestart(t *testing.T) {
 		until(t, "the gateway is gone", func() bool { return !alive(pid) })
 		w.end()
 	}
-	first := -1 // a start whose values came clearly before the numbers
+	before := false // at one start values came clearly before the numbers
 	for i := range opened {
-		if values[i] < opened[i]*3/4 {
-			first = i
-		}
+		before = before || values[i] < opened[i]*3/4
 	}
-	if first < 0 {
+	if !before && slices.Min(opened) > soon {
 		t.Errorf("first frames after %s, first values after %s wait for the store, which was open after %s", frames, values, opened)
 	}
 	for _, ds := range [][]time.Duration{frames, values, opened} {

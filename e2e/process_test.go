@@ -48,7 +48,13 @@ func TestMain(m *testing.M) {
 // until polls f until it is true, for at most 30 s.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	within(t, 30*time.Second, what, f)
+}
+
+// within is until for what may take a slow machine longer than that.
+func within(t *testing.T, bound time.Duration, what string, f func() bool) {
+	t.Helper()
+	deadline := time.After(bound)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
