@@ -187,7 +187,7 @@ func (m *model) decisionBody(w int) []row {
 			rows = append(rows, entry(label, out(value), w, normal)...)
 		}
 	}
-	add("time", v.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
+	add("accepted", v.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
 	add("request", v.RequestID)
 	add("task", v.TaskType)
 	kind := v.Endpoint

@@ -495,12 +495,19 @@ func (m *model) changeRow(c *text.Run, clock time.Time, w int) row {
 	return row{{" " + text.Clock(c.Time, clock) + "  ", normal}, {left(by, 6, m.gl.cut) + " ", byStyle}, {what, st}}
 }
 
+// decisionsTitle heads the decisions. They are in the order of their end, and their
+// times are when they were accepted, as in the log: it says so where there is room.
 func (m *model) decisionsTitle(d *data, now time.Time, w, n int) row {
+	age := row{feedAge(m, &d.decisions, now)}.add(accent, "   d").add(normal, ": all ")
 	r := row{{" ROUTE DECISIONS", accent}}
 	if v := d.decisions.Value(); v != nil {
-		r = r.add(normal, ", newest "+strconv.Itoa(min(n, len(v.Decisions)))+" of "+d.pace(v))
+		n, of := strconv.Itoa(min(n, len(v.Decisions))), " of "+d.pace(v)
+		if len(v.Decisions) == 0 {
+			return r.add(normal, ", newest 0"+of).apart(age, w, true, m.gl.cut)
+		}
+		r = first(w-age.width()-2, r.add(normal, ", the "+n+" that ended last,"+of+"; times: accepted"), r.add(normal, ", the "+n+" that ended last,"+of), r.add(normal, ", newest "+n+of))
 	}
-	return r.apart(row{feedAge(m, &d.decisions, now)}.add(accent, "   d").add(normal, ": all "), w, true, m.gl.cut)
+	return r.apart(age, w, true, m.gl.cut)
 }
 
 // pace is how many decisions there are in a minute or, of a gateway that is
@@ -527,55 +534,99 @@ func (m *model) decisionsPanel(d *data, now time.Time, w, n int) []row {
 	return rows
 }
 
-// decisionRow is one decision: when, whose task, which way, and what came of it.
-func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
+// decisionEnds are what stands at the end of a decision's row, from all of it to
+// the least: HTTP status, how long it took, and what became of it. In a wide window
+// it is whole in each row; in a narrow one the time it took gives way to the route,
+// and below that the HTTP status, which its status says too.
+func (m *model) decisionEnds(v *api.Decision, w int) []row {
 	st := weightStyle[text.StatusWeight(v.WorkflowStatus)]
 	if v.WorkflowStatus == "completed" {
 		st = good
 	}
-	status := m.th.outside(v.WorkflowStatus)
-	end := row{{" " + strconv.Itoa(v.HTTPStatus) + " " + text.Seconds(v.DurationMS/1000), normal}}
-	statusWidth := 19
-	if w < wide {
-		statusWidth = width(status) + 1
+	status, code, took := m.th.outside(v.WorkflowStatus), " "+strconv.Itoa(v.HTTPStatus), text.Seconds(v.DurationMS/1000)
+	if w >= wideRow {
+		return []row{{{code + " " + right(took, 5, m.gl.cut), normal}, {" " + right(status, 18, m.gl.cut), st}, {" ", normal}}}
 	}
-	end = end.add(st, " "+right(status, statusWidth-1, m.gl.cut)).add(normal, " ")
-	taskWidth := 18
-	if w < wide {
-		taskWidth = 14
+	ends := []row{
+		{{code + " " + took + " ", normal}, {status, st}, {" ", normal}},
+		{{code + " ", normal}, {status, st}, {" ", normal}},
 	}
+	if w < narrow-markOfRow {
+		ends = append(ends, row{{" ", normal}, {status, st}, {" ", normal}})
+	}
+	return ends
+}
+
+const (
+	markOfRow = 2 // columns of the cursor's mark where a list has one
+	wideRow   = wide - markOfRow
+)
+
+// decisionTask is how many columns of a decision's row its task has.
+func decisionTask(w int) int {
+	if w < wideRow {
+		return 14
+	}
+	return 18
+}
+
+// decisionHead says what the columns of decisions are.
+func (m *model) decisionHead(w int) row {
+	begin := styled(dim, " ACCEPTED   "+left("TASK", decisionTask(w), "")+" WAY")
+	end := "STATUS "
+	if w >= wideRow {
+		end = "HTTP  TOOK " + right(end, 19, "")
+	}
+	return begin.apart(styled(dim, end), w, false, m.gl.cut)
+}
+
+// decisionRow is one decision: when it was accepted, whose task, which way, and what
+// came of it.
+func (m *model) decisionRow(v *api.Decision, clock time.Time, w int) row {
+	taskWidth := decisionTask(w)
 	when := text.Clock(v.Time, clock)
 	room := w - len(when) - 3 - taskWidth - 1 - 1
-	path, ok := m.path(v, room-end.width(), false)
-	// Who answered is worth more than how long it took.
-	for _, code := range []string{" " + strconv.Itoa(v.HTTPStatus), ""} {
-		if ok {
+	var path string
+	var end row
+	for _, end = range m.decisionEnds(v, w) {
+		var whole bool
+		if path, whole = m.path(v, room-end.width()); whole {
 			break
 		}
-		end = row{{code + " ", normal}, {status, st}, {" ", normal}}
-		path, ok = m.path(v, room-end.width(), false)
-	}
-	if !ok {
-		path, _ = m.path(v, room-end.width(), true)
 	}
 	begin := row{{" " + when + "  ", normal}, {left(m.th.outside(v.TaskType), taskWidth, m.gl.cut) + " ", normal}, {path, normal}}
 	return begin.apart(end, w, true, m.gl.cut)
 }
 
-// path is the way of a request in n columns if it can be said in so many; its
-// last step, which says who answered, is cut last. A bare one leaves out that it
-// was the primary that was skipped first.
-func (m *model) path(v *api.Decision, n int, bare bool) (s string, whole bool) {
+// path is the way of a request in n columns: as it is, else with names cut more and
+// more, without that it was the primary that was skipped first. Where words are cut
+// all the same, its last step, which says who answered, is cut last.
+func (m *model) path(v *api.Decision, n int) (s string, whole bool) {
 	s = m.th.outside(text.Path(v))
 	if width(s) <= n {
 		return s, true
 	}
+	for _, short := range []struct {
+		name int
+		bare bool
+	}{{14, false}, {far, true}, {14, true}, {10, true}, {8, true}} {
+		if s = m.shortPath(v, short.name, short.bare); width(s) <= n {
+			return s, true
+		}
+	}
+	return text.CutWay(s, n, m.gl.cut), false
+}
+
+// shortPath is the way of a request with names of at most n columns, but for the
+// primary, which is called so. A bare one leaves out that it was the primary that was
+// skipped first.
+func (m *model) shortPath(v *api.Decision, n int, bare bool) string {
 	short := *v
 	name := func(s string) string {
 		if s == v.PrimaryProvider && s != "" {
 			return "primary"
 		}
-		return cutMiddle(s, 14, "~")
+		return cutMiddle(s, n, "~")
 	}
 	short.Candidates = slices.Clone(v.Candidates)
 	for i := range short.Candidates {
@@ -585,11 +636,11 @@ func (m *model) path(v *api.Decision, n int, bare bool) (s string, whole bool) {
 	for i := range short.Attempts {
 		short.Attempts[i].Provider = name(short.Attempts[i].Provider)
 	}
-	s = m.th.outside(strings.ReplaceAll(text.Path(&short), " skipped: ", ": "))
+	s := m.th.outside(strings.ReplaceAll(text.Path(&short), " skipped: ", ": "))
 	if bare { // the primary comes first, and why is worth more
 		s = strings.TrimPrefix(s, "primary: ")
 	}
-	return text.CutWay(s, n, m.gl.cut), width(s) <= n
+	return s
 }
 
 // upstreamText is one upstream as text: for filters and copies.

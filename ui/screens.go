@@ -132,27 +132,33 @@ func (m *model) listWindow(w, room int) []row {
 	n := max(room-2, 1)
 	var shown, all int
 	var line func(i int) row
-	var title row
-	var none row
+	var title, head, none row
 	switch m.screen {
 	case changes:
 		rs, total := m.changeRows()
 		shown, all = len(rs), total
-		line = func(i int) row { return m.changeRow(&rs[i], d.clock(now), w-2) }
+		line = func(i int) row { return m.changeRow(&rs[i], d.clock(now), w-markOfRow) }
 		title = m.changesHead(d, w)
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.events, asked))
 		none = m.empty(&d.events, now, "nothing changed since this gateway started"+earlierChanges+d.sinceStart(now))
 	default:
 		ds := m.decisionRows()
 		shown, all = ds.len(), d.seen.len()
-		line = func(i int) row { return m.decisionRow(ds.at(i), d.clock(now), w-2) }
+		line = func(i int) row { return m.decisionRow(ds.at(i), d.clock(now), w-markOfRow) }
 		title = row{{" ROUTE DECISIONS", accent}}
+		if w >= wide {
+			title = title.add(normal, ", last ended first")
+		}
 		if v := d.decisions.Value(); v != nil {
 			held := text.Count(uint64(d.seen.len())) + " held"
 			if v.Total >= uint64(d.seen.len()) { // else the gateway began to count anew
 				held += " of " + text.Count(v.Total)
 			}
 			title = title.add(normal, ", "+held+", "+d.pace(v))
+		}
+		if all > 0 {
+			head = row{{"  ", normal}}.join(m.decisionHead(w - markOfRow))
+			n = max(n-1, 1)
 		}
 		title = append(title, span{"  ", normal}, feedAge(m, &newest.decisions, asked))
 		none = m.empty(&d.decisions, now, "no request yet: decisions appear here as clients ask")
@@ -179,6 +185,9 @@ func (m *model) listWindow(w, room int) []row {
 		rows = append(rows, styled(warn, " none of "+text.Count(uint64(all))+" matches the filter; esc clears it"))
 	case shown == 0:
 		rows = append(rows, none)
+	}
+	if head != nil && shown > 0 {
+		rows = append(rows, head)
 	}
 	for i := top; i < end; i++ {
 		mark := span{"  ", normal}

@@ -58,7 +58,7 @@ func because(m *model) {
 
 func TestRaiseOnAServer(t *testing.T) {
 	m, g := serverModel(t, t.Context())
-	if got := screenOf(m); !strings.Contains(got, "PROD gw-1") || !strings.Contains(got, "OPEN try in") || !strings.Contains(got, "primary: breaker_open") {
+	if got := screenOf(m); !strings.Contains(got, "PROD gw-1") || !strings.Contains(got, "OPEN try in") || !strings.Contains(got, " breaker_open > vertex-us-central1 ok ") {
 		t.Fatalf("the screen does not show the gateway:\n%s", got)
 	}
 	tap(m, "W", "j", "j", "j", ">")

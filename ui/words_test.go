@@ -111,8 +111,8 @@ func TestGlossary(t *testing.T) {
 	})
 }
 
-// At 80 columns a row of a decision says who answered, before how long it took
-// and all of the primary's name; so does its line in the log.
+// At 80 columns a row of a decision says who answered and what the client got, before
+// how long it took and all of the primary's name; so does its line in the log.
 func TestRowsKeepWhoAnswered(t *testing.T) {
 	inSituation(t, "incident", 80, 24, func(t *testing.T, m *model) {
 		ds := decisionsOf("breaker_open")
@@ -120,7 +120,7 @@ func TestRowsKeepWhoAnswered(t *testing.T) {
 		v.Candidates[0].Provider, v.PrimaryProvider, v.Attempts[0].Provider, v.SelectedProvider = "anthropic-us-east-1", "anthropic-us-east-1", "vertex-us-central1", "vertex-us-central1"
 		v.Candidates[0].Skipped = "upstream_degraded"
 		got := m.decisionRow(&v, m.now, 78).fit(78, "~").text()
-		if !strings.Contains(got, " > vertex-~ntral1 ok ") || !strings.Contains(got, "degraded_completed") {
+		if !strings.Contains(got, " > vert~al1 ok ") || !strings.Contains(got, " 200 degraded_completed") {
 			t.Error(got)
 		}
 		r := logRow{at: m.now, text: "req-0123456789abcdef policy_question degraded_completed upstream_degraded: anthropic-us-east-1 skipped: upstream_degraded > vertex-us-central1 ok", decides: true}

@@ -252,8 +252,8 @@ const (
 	idWidth        = 40
 )
 
-// Decisions writes decisions as `failback decisions` prints them, newest first:
-// each in a row, and below it its model, reason and way.
+// Decisions writes decisions as `failback decisions` prints them, the last that
+// ended first: each in a row, and below it its model, reason and way.
 func Decisions(d *api.Decisions) string {
 	var b strings.Builder
 	if len(d.Decisions) == 0 {
@@ -273,7 +273,7 @@ func Decisions(d *api.Decisions) string {
 				strconv.Itoa(v.HTTPStatus), Milliseconds(v.FirstOutputMS), Seconds(v.DurationMS / 1000),
 			}
 		}
-		lines := strings.SplitAfter(Table([]string{"TIME", "REQUEST", "TASK", "STATUS", ">HTTP", ">1ST OUT", ">TOOK"}, rows), "\n")
+		lines := strings.SplitAfter(Table([]string{"ACCEPTED", "REQUEST", "TASK", "STATUS", ">HTTP", ">1ST OUT", ">TOOK"}, rows), "\n")
 		b.WriteString(lines[0])
 		for i := range d.Decisions {
 			v := &d.Decisions[i]
