@@ -39,7 +39,7 @@ models: {m: {candidates: [{upstream: a, model: x}]}}
 			t.Error(err)
 		}
 	}()
-	tick, end := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()
 	for {
 		p := (*control)(g).State(api.You{}).Ping

@@ -98,7 +98,7 @@ func followTail(t *testing.T, l Logs, q LogQuery) *followed {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			return errors.New("the tail does not end")
 		}
 	})

@@ -145,7 +145,7 @@ func TestWhatIsNotParsed(t *testing.T) {
 					t.Errorf("%s: %d %.200s", path, got.code, got.body)
 				}
 				t.Logf("%s: %v %.100s", path, took, got.Error)
-				if took > 2*time.Second { // a thousand times what it takes
+				if took > 10*time.Second { // thousands of times what it takes
 					t.Errorf("%s: it took %v", path, took)
 				}
 			}
