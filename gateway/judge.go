@@ -162,7 +162,7 @@ func (g *Gateway) act(in *inspection, u *config.Upstream, s traffic.State, w hea
 			return // what a person would be refused, or while shares decide nothing
 		}
 		c := traffic.Command{
-			Upstream: u.Name, Share: w.To, Revision: &s.Revision, By: decision.Auto, Why: w.Detail,
+			Upstream: u.Name, Share: w.To, Revision: &s.Revision, Raise: true, By: decision.Auto, Why: w.Detail,
 			Collapse: len(in.setup.primaryOf(u.Name)) == 0,
 		}
 		if s.Plan != nil && w.Move == health.Climb { // the way out of degraded is in no plan
