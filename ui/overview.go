@@ -78,6 +78,24 @@ func planOverview(w, room, n int, filtered bool) plan {
 	return p
 }
 
+// giveRow gives up one row below the table, which stays where it is; false: there is
+// none to give.
+func (p *plan) giveRow() bool {
+	switch {
+	case p.decisions > 2:
+		p.decisions--
+	case p.changes > 1:
+		p.changes--
+	case p.ruleLast:
+		p.ruleLast = false
+	case p.ruleWay:
+		p.ruleWay = false
+	default:
+		return false
+	}
+	return true
+}
+
 // budgetRoom is the room of an overview from which on an error budget that burns
 // has a row: less has it for upstreams and the way back.
 const budgetRoom = 14
@@ -99,6 +117,11 @@ func (m *model) overview(w, room int) []row {
 		room--
 	}
 	p := planOverview(w, room, len(us), l.filter != "")
+	has := 1
+	for has < len(m.wayBack(now, w, wayMost)) && p.giveRow() {
+		has++
+	}
+	way := m.wayBack(now, w, has)
 	rule := m.rule(w, "")
 	var rows []row
 	if p.ruleTop {
@@ -123,7 +146,7 @@ func (m *model) overview(w, room int) []row {
 	if p.ruleWay {
 		rows = append(rows, rule)
 	}
-	rows = append(rows, m.wayBack(now, w))
+	rows = append(rows, way...)
 	if p.who {
 		rows = append(rows, m.who(d, now, w))
 	}
@@ -220,44 +243,82 @@ func perSecond(unit string) func(float64) string {
 // whole0 writes a number without decimals.
 func whole0(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 
-// wayBack says what can be done next for the upstream under the cursor, and
-// why not.
-func (m *model) wayBack(now time.Time, w int) row {
+const (
+	wayLabel = len(" BACK TO ")
+	wayMost  = 3 // rows of it
+)
+
+// wayBack says what can be done next for the upstream under the cursor, and why
+// not, in at most so many rows: in one where that is whole, else with the reason
+// below.
+func (m *model) wayBack(now time.Time, w, most int) []row {
 	d, _ := m.d()
 	us, _ := m.upstreams()
 	if len(us) == 0 {
-		return styled(dim, " BACK TO  no upstream under the cursor")
+		return []row{styled(dim, " BACK TO  no upstream under the cursor")}
 	}
 	u := us[m.row(us)]
 	name := m.th.outside(u.Name)
-	whole := d.state.Whole(now)
-	why := m.way(u, whole, now)
-	has := text.Share(u)
-	if whole.State == sources.Unknown {
-		has = "(" + has + ")"
+	why := m.way(u, d.state.Whole(now), now)
+	steps, has := m.stepChoice(d, u, now)
+	head := func(n int, choice row) row {
+		gap := "  "
+		if w < narrow {
+			gap = " "
+		}
+		return row{{" BACK TO ", accent}, {cutMiddle(name, max(n, 8), m.gl.cut) + gap, normal}}.join(choice)
 	}
-	short := row{{" BACK TO ", accent}, {cutMiddle(name, max(w-40, 12), m.gl.cut), normal}, {" " + has + "  ", strong}, why}
-	if w < narrow {
-		return short
+	choice := has
+	if w >= narrow {
+		choice = steps
 	}
-	r := row{{" BACK TO ", accent}, {name + "  ", normal}}
+	if one := head(w, choice).add(normal, "  ").add(why.style, why.text); one.width() <= w {
+		return []row{one}
+	}
+	if most > 1 {
+		rows := []row{first(w, head(w, steps), head(w-40, steps), head(12, has))}
+		below := wrap(why.text, max(w-wayLabel, 8), why.style)
+		if len(below) > most-1 {
+			below = wrap(why.text, w-3, why.style)
+		}
+		if len(below) > most-1 {
+			last := below[most-2].text() + " " + below[most-1].text()
+			below = append(below[:most-2], styled(why.style, cutWords(last, w-3, m.gl.cut)))
+		}
+		lead := wayLabel
+		for _, r := range below {
+			lead = min(lead, w-r.width())
+		}
+		for _, r := range below {
+			rows = append(rows, plain(spaces(lead)).join(r))
+		}
+		return rows
+	}
+	// The cursor's row has the name too: it gives way to the reason.
+	short := first(w-2-width(why.text), head(w-40, choice), head(12, choice), head(8, choice), row{{" BACK TO ", accent}}.join(choice)).add(normal, "  ")
+	return []row{short.add(why.style, cutWords(why.text, w-short.width(), m.gl.cut))}
+}
+
+// stepChoice is the steps of an upstream's share, the one in force marked; has is
+// that one alone.
+func (m *model) stepChoice(d *data, u *api.Upstream, now time.Time) (steps, has row) {
+	share := text.Share(u)
+	if d.state.Whole(now).State == sources.Unknown {
+		share = "(" + share + ")"
+	}
 	on := false
 	for _, s := range sharesOf(d.state.Value(), u) {
 		if s == u.Share && u.Stated() {
-			r = r.add(strong, "[ "+has+" ] ")
+			steps = steps.add(strong, "[ "+share+" ] ")
 			on = true
 		} else {
-			r = r.add(dim, percent(s)+" ")
+			steps = steps.add(dim, percent(s)+" ")
 		}
 	}
 	if !on {
-		r = r.add(strong, "[ "+has+" ] ")
+		steps = steps.add(strong, "[ "+share+" ] ")
 	}
-	r = append(r.add(normal, "  "), why)
-	if r.width() > w {
-		return short
-	}
-	return r
+	return steps, row{{share, strong}}
 }
 
 // idleAfter is more than twice as long as another gateway's word of its consoles

@@ -171,6 +171,22 @@ func cutRight(s string, n int, mark string) string {
 	return ansi.Truncate(s, n, mark)
 }
 
+// cutWords cuts a sentence to n columns behind a word, or in one where that would
+// leave less than half.
+func cutWords(s string, n int, mark string) string {
+	if width(s) <= n || n <= 0 {
+		return cutRight(s, n, mark)
+	}
+	short := ansi.Truncate(s, n-width(mark), "")
+	if !strings.HasPrefix(s[len(short):], " ") {
+		short = short[:max(strings.LastIndexByte(short, ' '), 0)]
+	}
+	if short = strings.TrimRight(short, " ,;:"); width(short) < n/2 {
+		return cutRight(s, n, mark)
+	}
+	return short + mark
+}
+
 // cutLeft cuts what a string begins with.
 func cutLeft(s string, n int, mark string) string {
 	w := width(s)
