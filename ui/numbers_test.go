@@ -216,6 +216,35 @@ func TestSparkIsWaitedFor(t *testing.T) {
 	})
 }
 
+// The ratio may have a value before the history is asked for again: that is then the
+// spark's newest, and what was idle is not said to be so still.
+func TestSparkHasTheNewestValue(t *testing.T) {
+	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {
+		give := func(points string, ratio float64) string {
+			t.Helper()
+			bubble.Sleep(time.Minute)
+			give(m, *m.live.state.Value(), nil, nil)
+			n := calmNumbers()
+			n.overview.Ratio = read(ratio)
+			answerKept(m, n)
+			h := n.History(context.Background(), ask(&m.live.history, m.now), nil)
+			h.Value.Spark = sparkOf(points)
+			m.Update(historyMsg{m.ask.epoch, h})
+			return lineOf(t, m, "FALLBACK")
+		}
+		idle := strings.Repeat("i", 30)
+		for points, want := range map[string]string{
+			idle:            "30m " + strings.Repeat(sparkIdle, 29) + "▇ ",
+			idle[2:] + "0i": "30m " + strings.Repeat(sparkIdle, 27) + "▁" + sparkIdle + "▇ ",
+			idle[1:] + "0":  "30m " + strings.Repeat(sparkIdle, 29) + "▁ ",
+		} {
+			if got := give(points, 0.38); !strings.Contains(got, want) || strings.Contains(got, "idle") {
+				t.Errorf("%s: %q lacks %q", points, got, want)
+			}
+		}
+	})
+}
+
 // Late answers, and answers of a source that is asked no more, are dropped.
 func TestLateNumbers(t *testing.T) {
 	inSituation(t, "calm", 100, 30, func(t *testing.T, m *model) {

@@ -52,10 +52,9 @@ func (m *model) fallback(d *data, now time.Time, w int) row {
 		heads = []row{append(head.clip(), m.num(own, over("1m"), normal))}
 	} else {
 		heads = m.ratioHeads(d, now, head, own)
-		if n, _ := d.ratio(now); n.State != sources.Unknown {
-			counted := asValue(n)
+		if ratio, _ := d.ratio(now); ratio.State != sources.Unknown {
 			for _, n := range []int{30, 20, 10} {
-				if r := m.sparkRow(d, now, n, counted); r != nil && (len(sparks) == 0 || r.text() != sparks[len(sparks)-1].text()) {
+				if r := m.sparkRow(d, now, n, ratio); r != nil && (len(sparks) == 0 || r.text() != sparks[len(sparks)-1].text()) {
 					sparks = append(sparks, r)
 				}
 			}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,10 +50,11 @@ func (m *model) spark(points []sources.Point) string {
 }
 
 // sparkRow is the last n points of the history with how long that is; nil if
-// there is nothing to draw. counted says that the ratio beside it has a value: then
-// points without one are worth a word, and a history without any series is from before
-// there was one.
-func (m *model) sparkRow(d *data, now time.Time, n int, counted bool) row {
+// there is nothing to draw. ratio is what stands beside it. If it has a value that is
+// newer than a history which ends without one, that is its last point: the history is
+// asked for seldom, and the two do not contradict each other. A history without any
+// series is then from before there was one.
+func (m *model) sparkRow(d *data, now time.Time, n int, ratio sources.Number) row {
 	h := d.history.Value()
 	whole := d.history.Whole(now)
 	switch {
@@ -62,27 +64,25 @@ func (m *model) sparkRow(d *data, now time.Time, n int, counted bool) row {
 		return row{{"30m ", dim}, {"??", warn}}
 	}
 	points := h.Spark[max(len(h.Spark)-n, 0):]
-	label := strconv.Itoa(len(points)*int(sources.HistoryEvery/time.Minute)) + "m "
-	state := ""
-	for _, p := range points {
-		switch {
-		case p.State == api.StateValue:
-			st := normal
-			if whole.State != sources.Value {
-				st = dim
-			}
-			return row{{label, dim}, {m.spark(points), st}}
-		case p.State == api.StateIdle:
-			state = "idle"
-		case state == "":
-			state = "..."
-		}
-	}
-	if state == "" || !counted {
+	if len(points) == 0 || !asValue(ratio) && !slices.ContainsFunc(points, isValue) {
 		return nil
 	}
-	return row{{label, dim}, {state, dim}}
+	label := strconv.Itoa(len(points)*int(sources.HistoryEvery/time.Minute)) + "m "
+	some := slices.ContainsFunc(points, func(p sources.Point) bool { return p.State != api.StateNone })
+	if last := points[len(points)-1]; some && asValue(ratio) && !isValue(last) && ratio.At.After(last.At) {
+		points = append(slices.Clone(points[1:]), sources.Point{At: ratio.At, State: api.StateValue, Value: ratio.Value})
+	}
+	if !slices.ContainsFunc(points, isValue) {
+		return row{{label, dim}, {"...", dim}}
+	}
+	st := normal
+	if whole.State != sources.Value {
+		st = dim
+	}
+	return row{{label, dim}, {m.spark(points), st}}
 }
+
+func isValue(p sources.Point) bool { return p.State == api.StateValue }
 
 // sparkLegend says what the steps of a spark line are.
 func (m *model) sparkLegend(w int) []row {
