@@ -267,8 +267,12 @@ func (c *Client) Audit(ctx context.Context, limit int) (*AuditTrail, error) {
 
 // SetShare changes an upstream's share. Stale revisions are an *Error with
 // CodeStaleRevision, objections to going up one with CodeBlocked; both carry
-// the upstream's current state.
+// the upstream's current state. From is sent with a raise alone, which it is about:
+// a gateway that does not know it yet would refuse a lowering for it.
 func (c *Client) SetShare(ctx context.Context, upstream string, cmd Command) (*Result, error) {
+	if !cmd.Raises() {
+		cmd.From = nil
+	}
 	return c.command(ctx, "/operator/v1/upstreams/", upstream, "/share", cmd)
 }
 

@@ -226,6 +226,13 @@ func TestWhatIsSent(t *testing.T) {
 		got.Header.Get("Authorization") != "Bearer tok" || got.Header.Get(api.SessionHeader) != "s1" || got.UserAgent() != "failback/1.2" || got.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s %s %v", got.URL.EscapedPath(), body, got.Header)
 	}
+	// A gateway of an older version refuses a command with a field that it does not
+	// know: a lowering goes to it as it knows them.
+	for to, want := range map[int]string{5: `{"share":5}`, 25: `{"share":25}`, 75: `{"share":75,"from":25}`} {
+		if _, err := c.SetShare(t.Context(), "a", api.Command{Share: &to, From: new(25)}); err != nil || string(body) != want {
+			t.Errorf("25%% > %d%%: %s, %v", to, body, err)
+		}
+	}
 	if v, said := got.Header[api.IdleHeader]; said {
 		t.Errorf("idle for %v before anybody said so", v)
 	}
