@@ -23,22 +23,25 @@ type live struct {
 	d     *data
 	now   time.Time
 	w     int
-	stack bool // the parts of a value below each other, where they do not fit beside
+	name  string // of the value that is put
+	stack bool   // the parts of a value below each other, where they do not fit beside
 	rows  []row
+	of    []string // for each row the name of its value; empty: of none
 }
 
 // liveRows are the values that the step under the cursor talks about; where it
 // names none, all that the runbook does.
-func (m *model) liveRows(w int, stack bool) []row {
+func (m *model) liveRows(w int, stack bool) (rows []row, of []string) {
 	d, now := m.d()
 	l := live{m: m, d: d, now: now, w: w, stack: stack}
 	if stops := stopsOf(m.runbook.open); stops[clamp(m.reading().cursor, 0, len(stops)-1)].section == len(runbooks.Titles)-1 {
 		l.put("call", styled(strong, m.contact()))
 	}
 	for _, n := range m.liveNames() {
+		l.name = n
 		l.value(n)
 	}
-	return l.rows
+	return l.rows, l.of
 }
 
 func (m *model) liveNames() []string {
@@ -111,14 +114,14 @@ func (l *live) put(label string, parts ...row) {
 		one = one.join(p)
 	}
 	if !l.stack || one.width() <= l.w {
-		l.rows = append(l.rows, one.fit(l.w, l.m.gl.cut))
+		l.rows, l.of = append(l.rows, one.fit(l.w, l.m.gl.cut)), append(l.of, l.name)
 		return
 	}
 	for i, p := range parts {
 		if i > 0 {
 			label = ""
 		}
-		l.rows = append(l.rows, lead(label).join(p).fit(l.w, l.m.gl.cut))
+		l.rows, l.of = append(l.rows, lead(label).join(p).fit(l.w, l.m.gl.cut)), append(l.of, l.name)
 	}
 }
 
@@ -253,13 +256,13 @@ func (l *live) sure() style {
 }
 
 // some puts the first of n entries that put puts, and says how many more there
-// are.
+// are, and where.
 func (l *live) some(n int, put func(i int)) {
 	for i := range min(n, liveMost) {
 		put(i)
 	}
 	if n > liveMost {
-		l.put("", styled(dim, "and "+strconv.Itoa(n-liveMost)+" more"))
+		l.put("", l.m.more(dim, andMore(n-liveMost), l.name))
 	}
 }
 
@@ -293,7 +296,7 @@ func (l *live) probes(s *api.State) {
 		case x.p.Failed > 1:
 			said = said.add(bad, ", "+strconv.Itoa(x.p.Failed)+" in a row")
 		}
-		l.put(label, plain(l.name(x.u.Name)), plain(l.m.th.outside(x.p.Model+" "+x.p.Capability)), said)
+		l.put(label, plain(l.called(x.u.Name)), plain(l.m.th.outside(x.p.Model+" "+x.p.Capability)), said)
 		label = ""
 	})
 	switch {
@@ -334,7 +337,7 @@ func (l *live) objectives(s *api.State) {
 		if asValue(burn) && burn.Value > 1 {
 			fast = warn
 		}
-		l.put(label, plain(l.name(all[i].m.Name)+" "+l.m.th.outside(b.Objective)),
+		l.put(label, plain(l.called(all[i].m.Name)+" "+l.m.th.outside(b.Objective)),
 			row{{"spent ", normal}, l.m.num(spent, text.Percent, st)},
 			row{{"burns ", normal}, l.m.num(burn, text.Burn, fast), {" in 1h", normal}})
 		label = ""
@@ -415,14 +418,14 @@ func (l *live) breakers(s *api.State) {
 	label := "breakers"
 	for i, x := range bs {
 		if i == liveMost {
-			l.put("", styled(warn, "and "+strconv.Itoa(len(bs)-i)+" more are not closed"))
+			l.put("", l.m.more(warn, andMore(len(bs)-i)+" not closed", l.name))
 			break
 		}
 		st := warn
 		if text.Severity(x.b) == 3 {
 			st = bad
 		}
-		parts := []row{plain(l.name(x.u.Name + ":" + x.b.Capability)), styled(st, text.Breaker(x.b, l.d.clock(l.now)))}
+		parts := []row{plain(l.called(x.u.Name + ":" + x.b.Capability)), styled(st, text.Breaker(x.b, l.d.clock(l.now)))}
 		if why := strings.TrimSpace(x.b.Reason + " " + x.b.Detail); why != "" {
 			parts = append(parts, styled(dim, l.m.th.outside(why)))
 		}
@@ -442,19 +445,19 @@ func (l *live) each(label, none string, s *api.State, pass func(*api.Upstream) b
 		if n++; n > liveMost {
 			continue
 		}
-		l.put(label, append([]row{plain(l.name(u.Name))}, say(u)...)...)
+		l.put(label, append([]row{plain(l.called(u.Name))}, say(u)...)...)
 		label = ""
 	}
 	switch {
 	case n == 0:
 		l.put(label, styled(dim, none))
 	case n > liveMost:
-		l.put("", styled(dim, "and "+strconv.Itoa(n-liveMost)+" more"))
+		l.put("", l.m.more(dim, andMore(n-liveMost), l.name))
 	}
 }
 
-// name is a name in no more columns than leave room for what is said of it.
-func (l *live) name(s string) string {
+// called is a name in no more columns than leave room for what is said of it.
+func (l *live) called(s string) string {
 	room := l.w - liveLabel
 	if !l.stack {
 		room /= 2

@@ -46,7 +46,7 @@ func (l *live) itself(name string, s *api.State) {
 		}
 		l.put(name, r)
 		l.some(len(silent), func(i int) {
-			l.put("", plain(l.name(silent[i].Instance)), styled(bad, "silent, last seen "+ago(silent[i].LastSeen)))
+			l.put("", plain(l.called(silent[i].Instance)), styled(bad, "silent, last seen "+ago(silent[i].LastSeen)))
 		})
 	case runbooks.LiveStore:
 		switch {
@@ -57,7 +57,7 @@ func (l *live) itself(name string, s *api.State) {
 		}
 		for i := range s.Upstreams {
 			if u := &s.Upstreams[i]; u.Unsynced {
-				l.put("", plain(l.name(u.Name)), styled(warn, "share "+percent(u.Share)+" UNSYNCED"))
+				l.put("", plain(l.called(u.Name)), styled(warn, "share "+percent(u.Share)+" UNSYNCED"))
 			}
 		}
 		if p := s.Passthrough; p != nil && p.Unsynced {

@@ -151,15 +151,17 @@ func (m *model) planRunbook(w, room int) runbookPlan {
 	if w >= wide {
 		p.side = clamp(w*2/5, 36, 60)
 		p.left = w - p.side - 1
-		p.live = append([]row{m.liveHead(p.side-2).fit(p.side-2, m.gl.cut)}, m.liveRows(p.side-2, true)...)
-		if n := len(p.live); n > p.room {
-			p.live = p.live[:p.room]
-			p.live[p.room-1] = styled(dim, "and "+strconv.Itoa(n-p.room+1)+" more")
+		rows, of := m.liveRows(p.side-2, true)
+		if n := len(rows); n > p.room-1 { // below their head
+			shown := max(p.room-2, 0)
+			rows = append(rows[:shown], m.more(dim, andMore(n-shown), of[shown:]...))
 		}
+		p.live = append([]row{m.liveHead(p.side-2).fit(p.side-2, m.gl.cut)}, rows...)[:min(p.room, len(rows)+1)]
 	} else if most := room/3 - 1; most > 0 { // a rule is above them
-		p.live = m.liveRows(w-1, false)
+		var of []string
+		p.live, of = m.liveRows(w-1, false)
 		if n := len(p.live); n > most {
-			more := styled(dim, "+"+strconv.Itoa(n-most)+" ")
+			more := m.more(dim, "+"+strconv.Itoa(n-most), of[most:]...).add(dim, " ")
 			p.live = p.live[:most]
 			p.live[most-1] = p.live[most-1].apart(more, w-1, true, m.gl.cut)
 		}
