@@ -100,6 +100,10 @@ const (
 	absentFor  = 2 * time.Minute
 	breakerFor = 5 * time.Minute
 	lastingFor = 15 * time.Minute
+
+	// breakerLook is how often a breaker is looked at to add up how long it is not
+	// closed.
+	breakerLook = 15 * time.Second
 )
 
 var burns = []struct {
@@ -253,8 +257,10 @@ func (s *Set) upstreams(q query) {
 	closed := q.Series(promql.BreakerState, `state="closed"`)
 	s.add(Rule{
 		Name: "FailbackBreakerOpen", For: 0, Severity: Warning, Runbook: "provider-5xx",
-		Expr: "min by (provider, region, capability) (avg_over_time(" + closed + "[" + promql.Span(max(2*breakerFor, q.Window())) + "]) and " + closed + " offset " + promql.Span(breakerFor) +
-			" unless ignoring (state) " + q.Series(promql.BreakerEnforced) + " == 0) < 0.5",
+		// Looks at even distances add up to a time; an average of a gateway that has
+		// just started does not.
+		Expr: "max by (provider, region, capability) (sum_over_time((1 - " + closed + ")[" + promql.Span(max(2*breakerFor, q.Window())) + ":" + promql.Span(breakerLook) + "])" +
+			" unless ignoring (state) " + q.Series(promql.BreakerEnforced) + " == 0) > " + number(float64(breakerFor/breakerLook)),
 		Summary:     "The breaker of {{ $labels.provider }} keeps {{ $labels.capability }} requests away",
 		Description: "It was not closed for more than " + promql.Span(breakerFor) + " of the last " + promql.Span(max(2*breakerFor, q.Window())) + ", on one gateway at least: it stays open, or opens again whenever it lets requests through. That long one group of signals may be red before health takes the upstream's traffic away.",
 	})
