@@ -308,13 +308,13 @@ func TestTracesCostNobodyTime(t *testing.T) {
 						t.Fatalf("status %d", resp.StatusCode)
 					}
 				}
-				if d := time.Since(began); d > 10*time.Second {
+				if d := time.Since(began); d > 30*time.Second {
 					t.Errorf("50 requests took %s", d)
 				}
 				otlptest.Until(t, "a call", func() bool { return x.Calls() > 0 })
 				began = time.Now()
 				x.stop()
-				if d := time.Since(began); d > 8*time.Second {
+				if d := time.Since(began); d > 30*time.Second {
 					t.Errorf("Stop took %s", d)
 				}
 				if s := x.gw.OperatorState().Traces; s.Exported != 0 || s.Dropped != 150 || s.Error == "" {

@@ -134,7 +134,7 @@ func TestPQL10OnceMore(t *testing.T) {
 // configured; the environment's tenant wins.
 func TestPrometheusIsAskedAsConfigured(t *testing.T) {
 	prom := newRecorder(t)
-	src := api.Sources{Prometheus: api.Source{URL: prom.URL, TimeoutSeconds: 0.05, Tenant: "team", EverySeconds: 30}}
+	src := api.Sources{Prometheus: api.Source{URL: prom.URL, TimeoutSeconds: 60, Tenant: "team", EverySeconds: 30}}
 	client, every, err := Prometheus(nil, src, environment("PROMETHEUS_HEADERS", "X-Key: a,b=c:d\n\nX-Key: e\r\n"))
 	if err != nil || every != 30*time.Second {
 		t.Fatal(every, err)
@@ -151,7 +151,7 @@ func TestPrometheusIsAskedAsConfigured(t *testing.T) {
 		t.Errorf("shown %v, %v", prom.last().Header, err)
 	}
 
-	src.Prometheus.URL = serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	src.Prometheus.URL, src.Prometheus.TimeoutSeconds = serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), 0.05
 	begun := time.Now()
 	client, _, _ = Prometheus(nil, src, environment())
 	_, _, _, err = client.Query(t.Context(), "1", time.Now())

@@ -151,7 +151,7 @@ func TestCollectorInTrouble(t *testing.T) {
 				for range 1000 {
 					e.Observe(sampled())
 				}
-				if d := time.Since(began); d > time.Second {
+				if d := time.Since(began); d > 20*time.Second {
 					t.Errorf("1000 times Observe took %s", d)
 				}
 				otlptest.Until(t, "all are dropped", func() bool { return e.Stats().Dropped == 1000*spansOfOne })
