@@ -84,10 +84,10 @@ func (p *plan) giveRow() bool {
 	switch {
 	case p.decisions > 2:
 		p.decisions--
-	case p.changes > 1:
-		p.changes--
 	case p.ruleLast:
 		p.ruleLast = false
+	case p.changes > 1:
+		p.changes--
 	case p.ruleWay:
 		p.ruleWay = false
 	default:
