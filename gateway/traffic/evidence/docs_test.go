@@ -50,7 +50,7 @@ func TestDocsStateTheNumbers(t *testing.T) {
 		for brokenEvidence(n*(usual+0.03), n, bound, terms.SuccessTolerance) < failAt && n < 1e6 {
 			n++
 		}
-		want = append(want, fmt.Sprintf("\n| %s | %.0f | %.0f |\n", percent(usual), remaining(0, 0, bound, usual), n))
+		want = append(want, fmt.Sprintf("\n| %s | %.0f | %.0f |\n", percent(usual), remaining(0, 0, bound, usual, usual), n))
 	}
 	for _, w := range want {
 		if !strings.Contains(doc, w) {

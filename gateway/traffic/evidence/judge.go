@@ -131,16 +131,18 @@ type watched struct {
 	step     float64 // the smallest excess over bound that is looked for; see brokenEvidence
 	verdict  string
 	more     float64 // how many more are needed to pass, if they come as expected
+	clean    float64 // and if none of them is bad
 }
 
 // test judges the ratio by the counts alone; see keptEvidence.
 func (r *watched) test() {
 	r.verdict = NoData
 	if r.k >= fewestFailures && brokenEvidence(r.k, r.n, r.bound, r.step) >= failAt {
-		r.verdict, r.more = Fail, never
+		r.verdict, r.more, r.clean = Fail, never, never
 		return
 	}
-	if r.more = remaining(r.k, r.n, r.bound, r.likely()); r.n > 0 && r.more == 0 {
+	r.clean = remaining(r.k, r.n, r.bound, r.likely(), 0)
+	if r.more = remaining(r.k, r.n, r.bound, r.likely(), r.likely()); r.n > 0 && r.more == 0 {
 		r.verdict = Pass
 	}
 }
@@ -156,7 +158,7 @@ func (r *watched) likely() float64 {
 
 // whole is how many observations a window needs from its start.
 func (r *watched) whole() float64 {
-	return max(1, remaining(0, 0, r.bound, r.likely()))
+	return max(1, remaining(0, 0, r.bound, r.likely(), r.likely()))
 }
 
 // limit is what the first output is compared with.

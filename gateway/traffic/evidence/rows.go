@@ -53,7 +53,7 @@ func (j *judge) success() Row {
 	if j.ok.n == 0 {
 		return j.lacking(RowSuccess, "no requests, "+asked)
 	}
-	return j.ratio(RowSuccess, j.ok, fmt.Sprintf("%s of %.0f, %s", percent(1-j.ok.k/j.ok.n), j.ok.n, asked), 1)
+	return j.ratio(RowSuccess, j.ok, fmt.Sprintf("%s of %.0f, %s", percent(1-j.ok.k/j.ok.n), j.ok.n, asked), "without a failure", 1)
 }
 
 func (j *judge) firstOutput() Row {
@@ -77,18 +77,33 @@ func (j *judge) firstOutput() Row {
 	if j.first.verdict == NoData && j.first.k > j.first.bound*j.first.n {
 		return Row{RowFirstOutput, NoData, text + "; not sure yet"} // probes do not stand in for slow answers
 	}
-	return j.ratio(RowFirstOutput, j.first, text, j.streaming)
+	return j.ratio(RowFirstOutput, j.first, text, "none slower", j.streaming)
 }
 
-// ratio writes a tested ratio; part is how much of the requests it is measured on.
-func (j *judge) ratio(name string, r watched, text string, part float64) Row {
-	switch {
-	case r.verdict != NoData:
+// ratio writes a tested ratio; part is how much of the requests it is measured on,
+// clean what is said of requests none of which is bad.
+func (j *judge) ratio(name string, r watched, text, clean string, part float64) Row {
+	if r.verdict != NoData {
 		return Row{name, r.verdict, text}
-	case r.more >= never || part <= 0:
-		return j.lacking(name, text+"; not sure yet")
 	}
-	return j.lacking(name, fmt.Sprintf("%s; sure after %.0f more if they go as usual", text, math.Ceil(r.more/part)))
+	more := math.Inf(1) // nothing measures it
+	least := more
+	if part > 0 {
+		more, least = math.Ceil(r.more/part), math.Ceil(r.clean/part)
+	}
+	switch {
+	case r.k == 0 && least < min(more, never):
+		// What is usual has failures: an upstream that had none is sure sooner.
+		text = fmt.Sprintf("%s; sure after %.0f more %s", text, least, clean)
+		if more < never {
+			text += fmt.Sprintf(", %.0f if they go as usual", more)
+		}
+	case more >= never:
+		text += "; not sure yet"
+	default:
+		text = fmt.Sprintf("%s; sure after %.0f more if they go as usual", text, more)
+	}
+	return j.lacking(name, text)
 }
 
 func (j *judge) classes() Row {

@@ -129,9 +129,10 @@ func (m *mixture) log() float64 {
 const never = 1 << 30
 
 // remaining is how many more observations are needed until keptEvidence passes
-// after k of n, if they come as expected; never if they would not do.
-func remaining(k, n, bound, expected float64) float64 {
-	enough := func(m float64) bool { return keptEvidence(k+expected*m, n+m, bound, expected) >= passAt }
+// after k of n, if of those that come the part coming is bad; never if they would not
+// do. expected is what keptEvidence takes it to be, whatever comes.
+func remaining(k, n, bound, expected, coming float64) float64 {
+	enough := func(m float64) bool { return keptEvidence(k+coming*m, n+m, bound, expected) >= passAt }
 	if enough(0) {
 		return 0
 	}
