@@ -132,11 +132,12 @@ func check(c *api.Command, action, target string) *api.Error {
 	if len(target) > maxNameLength {
 		return invalid("the name is over %d bytes", maxNameLength)
 	}
-	if e := checkTexts(c); e != nil {
+	reason, most := reasonOf(action)
+	if e := checkTexts(c, reason); e != nil {
 		return e
 	}
-	if len(c.Reason) > maxReasonLength {
-		return invalid("the reason is over %d bytes", maxReasonLength)
+	if len(c.Reason) > most {
+		return invalid("the %s is over %d bytes", reason, most)
 	}
 	switch action {
 	case actionShare:

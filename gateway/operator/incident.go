@@ -52,20 +52,31 @@ func (s *Server) getIncident(w http.ResponseWriter, r *http.Request, _ identity)
 	s.answer(w, http.StatusOK, in)
 }
 
+// reasonOf is what the reason of a command is to who gave it, and how many bytes it
+// may have.
+func reasonOf(action string) (what string, most int) {
+	switch action {
+	case ActionIncidentOpen:
+		return "title", maxTitleLength
+	case ActionIncidentNote:
+		return "note", maxReasonLength
+	case ActionIncidentTick:
+		return "wording of the step", maxReasonLength
+	}
+	return "reason", maxReasonLength
+}
+
 // checkIncident tests a command about an incident; any other passes.
 func checkIncident(c *api.Command, action string) *api.Error {
 	blank := strings.TrimSpace(c.Reason) == ""
 	switch action {
 	case ActionIncidentOpen:
-		switch {
-		case blank:
-			return invalid("reason is missing: it is the incident's title")
-		case len(c.Reason) > maxTitleLength:
-			return invalid("the title is over %d bytes", maxTitleLength)
+		if blank {
+			return invalid("the title is missing: an incident is opened under one, as the reason")
 		}
 	case ActionIncidentNote:
 		if blank {
-			return invalid("reason is missing: it is the note's text")
+			return invalid("the note is missing: its text is the reason")
 		}
 	case ActionIncidentTick:
 		switch {

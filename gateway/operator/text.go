@@ -44,14 +44,14 @@ func visible(s string) string {
 func audited(s string, n int) string { return cutText(visible(cutText(s, n)), n) }
 
 // checkTexts refuses control characters in whatever c holds. A path needs no such
-// check: it only finds what there is.
-func checkTexts(c *api.Command) *api.Error {
+// check: it only finds what there is. reason is what its reason is to who gave it.
+func checkTexts(c *api.Command, reason string) *api.Error {
 	for _, t := range []struct{ name, text string }{
-		{"reason", c.Reason}, {"state", c.State}, {"action", c.Action}, {"for", c.For},
+		{reason, c.Reason}, {"state", c.State}, {"action", c.Action}, {"for", c.For},
 		{"runbook", c.Runbook}, {"question", c.Question}, {"answer", c.Answer}, {"order", strings.Join(c.Order, "\n")},
 	} {
 		if r, found := ControlCharacter(t.text); found {
-			e := invalid("%s has the control character %U", t.name, r)
+			e := invalid("the %s has the control character %U", t.name, r)
 			e.Hint = "of them a text may have newlines and tabs alone"
 			return e
 		}
