@@ -43,9 +43,6 @@ func runRulesFlags(in *invocation) {
 
 // runRules prints alert rules, or a dashboard.
 func runRules(in *invocation) error {
-	if err := in.want(0); err != nil {
-		return err
-	}
 	f := &in.rules
 	o := rules.Options{RunbookURL: f.url}
 	var past time.Duration
@@ -71,8 +68,13 @@ func runRules(in *invocation) error {
 	}
 	if f.measured != "" {
 		if past, err = parseSpan(f.measured); err != nil || past <= 0 {
-			return usagef("--measured: %q is no time to look back, as 30d", f.measured)
+			return usagef("--measured wants a span to look back, such as 30d, not %q", f.measured)
 		}
+	}
+	// A flag without its value took the next word for it: that is said before what
+	// is left over is.
+	if err := in.want(0); err != nil {
+		return err
 	}
 	known, err := in.rulesSource(past > 0)
 	if err != nil {

@@ -91,7 +91,10 @@ func TestRulesFromConfiguration(t *testing.T) {
 		{[]string{"--interrupted", "-1"}, exitUsage, "--interrupted"},
 		{[]string{"--client-retries", "1"}, exitUsage, "--client-retries"},
 		{[]string{"--first-output", "5"}, exitUsage, "as 5s"},
-		{[]string{"--measured", "all"}, exitUsage, "as 30d"},
+		{[]string{"--measured", "all"}, exitUsage, "such as 30d"},
+		{[]string{"--measured", "--connect", "S"}, exitUsage, `--measured wants a span to look back, such as 30d, not "--connect"`},
+		{[]string{"--first-output", "--connect", "S"}, exitUsage, "--first-output"},
+		{[]string{"--measured", "30d", "x"}, exitUsage, "arguments"},
 		{[]string{"x"}, exitUsage, "arguments"},
 		{[]string{"--measured", "30d"}, exitFailed, "failback"}, // no gateway runs
 		{[]string{"--config", own + "x"}, exitUsage, "cannot be read"},
