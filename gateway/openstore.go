@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -48,8 +47,7 @@ func (g *Gateway) openStore(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	g.operator.KeepAuditIn(g.audit)
-	host, _ := os.Hostname()
-	return g.openPeers(s, cfg, host)
+	return g.openPeers(s, cfg)
 }
 
 // shareStore is where the share table is kept.

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"path/filepath"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,8 +30,11 @@ const (
 
 // peerRecord is what a gateway says of itself to those that share its store.
 type peerRecord struct {
-	Instance string        `json:"instance"`
-	Boot     string        `json:"boot"` // differs with every start
+	Instance string `json:"instance"`
+	Boot     string `json:"boot"` // differs with every start
+	// Placed is since when there is its data directory, by its clock; zero if it
+	// is of a version that does not say.
+	Placed   time.Time     `json:"placed,omitzero"`
 	Version  string        `json:"version"`
 	Since    time.Time     `json:"since"`
 	Now      time.Time     `json:"now"` // its clock when it wrote this
@@ -56,6 +58,8 @@ type peers struct {
 	mu       sync.Mutex
 	known    map[string]*peer // by key, without this gateway
 	anchored bool             // its own record has come back
+	// double is the boot of another process that was last heard in this place.
+	double string
 }
 
 // peer is another gateway, as it was last heard of.
@@ -63,6 +67,8 @@ type peer struct {
 	record peerRecord
 	seen   time.Time // when its record last changed
 	missed int       // how often this gateway's own record came back since
+	// alike says that it was heard beside this gateway, under the same name.
+	alike bool
 	// found says that the record was there already when this gateway began to
 	// look, written at that time of the store.
 	found   bool
@@ -71,20 +77,16 @@ type peer struct {
 	ahead time.Duration
 }
 
-// newPeers opens the list. dir is the gateway's data directory: another gateway
-// of the same name has another one, or is on another host.
-func newPeers(s *store.Store, every time.Duration, self peerRecord, host, dir string) (*peers, error) {
+// newPeers opens the list. Gateways are told apart by their names and their
+// places: see place.
+func newPeers(s *store.Store, every time.Duration, self peerRecord, in place) (*peers, error) {
 	b, err := store.NewBucket[peerRecord](s, store.BucketOptions{Name: "gateways", TTL: max(peerKept/peerEvery*every, time.Second)})
 	if err != nil {
 		return nil, err
 	}
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	place := sha256.Sum256([]byte(host + "\x00" + dir))
-	self.Boot = rand.Text()
+	self.Boot, self.Placed = rand.Text(), in.Since
 	return &peers{
-		bucket: b, key: self.Instance + "/" + hex.EncodeToString(place[:6]), self: self, every: every,
+		bucket: b, key: self.Instance + "/" + in.ID, self: self, every: every,
 		sessions: func() []api.Session { return nil }, alarm: func(string) {},
 		known: map[string]*peer{},
 	}, nil
@@ -140,8 +142,10 @@ func (p *peers) heard(c store.Change[peerRecord], found bool, now time.Time) {
 		p.echo(c.Written, now)
 	case c.Key == p.key:
 		// Before the first echo it is this gateway's own, of its last run.
-		if p.anchored {
-			p.alarm(fmt.Sprintf("another gateway of the store is called %q, too: give each its own --instance", p.self.Instance))
+		if p.anchored && p.double != c.Value.Boot {
+			p.double = c.Value.Boot
+			p.alarm(fmt.Sprintf("another gateway of the store is called %q, too, and has a copy of this data_dir, so that neither is missed if it falls silent: "+
+				"stop one, delete %s in its data_dir and give it its own --instance", p.self.Instance, placeFile))
 		}
 	case c.Deleted:
 		delete(p.known, c.Key)
@@ -150,6 +154,12 @@ func (p *peers) heard(c store.Change[peerRecord], found bool, now time.Time) {
 		if k == nil || k.record.Boot != c.Value.Boot {
 			k = &peer{}
 			p.known[c.Key] = k
+		}
+		// One that was found may have ended: the next word of it says that it runs.
+		if !found && !k.alike && c.Value.Instance == p.self.Instance {
+			k.alike = true
+			p.alarm(fmt.Sprintf("another gateway of the store is called %q, too: their metrics and log lines cannot be told apart, "+
+				"and they overwrite each other's evidence and error budgets: give each its own --instance", p.self.Instance))
 		}
 		// What it takes to arrive is no change of a clock.
 		if ahead := now.Sub(c.Value.Now); k.seen.IsZero() || k.found || (ahead-k.ahead).Abs() > time.Second {
@@ -179,63 +189,88 @@ func (p *peers) answers(k *peer, now time.Time) bool {
 	return k.missed < peerSilent || now.Sub(k.seen) < peerSilent*p.every
 }
 
-// replaced reports whether a gateway that answers has k's name: k started anew
-// elsewhere. It requires mu.
+// replaced reports whether k, which is silent, started anew elsewhere: a gateway
+// of its name answers whose place was made after k's last word. One that was
+// there before is another gateway. It requires mu.
 func (p *peers) replaced(k *peer, now time.Time) bool {
-	if k.record.Instance == p.self.Instance {
+	if k.record.Instance == p.self.Instance && p.self.placed().After(k.seen) {
 		return true
 	}
 	for _, other := range p.known {
-		if other.record.Instance == k.record.Instance && p.answers(other, now) {
+		if other.record.Instance == k.record.Instance && p.answers(other, now) && other.record.placed().Add(other.ahead).After(k.seen) {
 			return true
 		}
 	}
 	return false
 }
 
+// placed is since when there is r's place, as far as r says.
+func (r *peerRecord) placed() time.Time {
+	if r.Placed.IsZero() {
+		return r.Since
+	}
+	return r.Placed
+}
+
 // list returns the gateways of the store, this one among them, and the consoles
 // of the others that answer. One that is silent is among them until it has been
-// for peerKept, unless it took leave or started anew elsewhere. Of nil there are
-// none.
+// for peerKept, unless it took leave or started anew elsewhere. Those that share
+// a name are numbered, the same way at each of them. Of nil there are none.
 func (p *peers) list(now time.Time) (gateways []api.Peer, sessions []api.Session) {
 	if p == nil {
 		return nil, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	gateways = append(gateways, api.Peer{
+	shown := map[string]api.Peer{p.key: {
 		Instance: p.self.Instance, Version: p.self.Version, Since: p.self.Since, LastSeen: now, Answers: true, You: true,
-	})
-	for _, k := range p.known {
+	}}
+	for key, k := range p.known {
 		answers := p.answers(k, now)
 		if !answers && p.replaced(k, now) {
 			continue
 		}
-		gateways = append(gateways, api.Peer{
+		shown[key] = api.Peer{
 			Instance: k.record.Instance, Version: k.record.Version, Since: k.record.Since, LastSeen: k.seen, Answers: answers,
-		})
-		if !answers {
-			continue
-		}
-		for _, s := range k.record.Sessions {
-			s.You, s.Instance = false, k.record.Instance
-			s.Since, s.LastSeen = s.Since.Add(k.ahead), s.LastSeen.Add(k.ahead)
-			if !s.Active.IsZero() { // else that gateway is of a version that does not say
-				s.Active = s.Active.Add(k.ahead)
-			}
-			if !s.Writes.IsZero() {
-				s.Writes = s.Writes.Add(k.ahead)
-			}
-			sessions = append(sessions, s)
 		}
 	}
-	slices.SortFunc(gateways, func(a, b api.Peer) int {
-		return cmp.Or(cmp.Compare(a.Instance, b.Instance), a.Since.Compare(b.Since))
+	keys := slices.SortedFunc(maps.Keys(shown), func(a, b string) int {
+		return cmp.Or(cmp.Compare(shown[a].Instance, shown[b].Instance), cmp.Compare(a, b))
 	})
+	named := map[string]int{}
+	for _, key := range keys {
+		g := shown[key]
+		named[g.Instance]++
+		if n := named[g.Instance]; n > 1 {
+			g.Instance += " (" + strconv.Itoa(n) + ")"
+		}
+		gateways = append(gateways, g)
+		if g.Answers && !g.You {
+			sessions = append(sessions, p.known[key].consoles(g.Instance)...)
+		}
+	}
 	slices.SortFunc(sessions, func(a, b api.Session) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Instance, b.Instance))
 	})
 	return gateways, sessions
+}
+
+// consoles returns those of k, a gateway of the given name, by this gateway's
+// clock.
+func (k *peer) consoles(instance string) []api.Session {
+	sessions := slices.Clone(k.record.Sessions)
+	for i := range sessions {
+		s := &sessions[i]
+		s.You, s.Instance = false, instance
+		s.Since, s.LastSeen = s.Since.Add(k.ahead), s.LastSeen.Add(k.ahead)
+		if !s.Active.IsZero() { // else that gateway is of a version that does not say
+			s.Active = s.Active.Add(k.ahead)
+		}
+		if !s.Writes.IsZero() {
+			s.Writes = s.Writes.Add(k.ahead)
+		}
+	}
+	return sessions
 }
 
 // others returns the boots of the other gateways that answer, and whether there may
@@ -256,11 +291,15 @@ func (p *peers) others(now time.Time) (boots map[string]bool, more bool) {
 
 // openPeers makes the list of gateways, and what they ask each other, if the store
 // is shared.
-func (g *Gateway) openPeers(s *store.Store, cfg *config.Config, host string) error {
+func (g *Gateway) openPeers(s *store.Store, cfg *config.Config) error {
 	if s.Status().Kind != store.NATS {
 		return nil
 	}
-	p, err := newPeers(s, peerEvery, peerRecord{Instance: g.instance, Version: g.o.Version, Since: g.started}, host, cfg.DataDir)
+	in, err := placeOf(cfg.DataDir)
+	if err != nil {
+		g.alarm(err.Error())
+	}
+	p, err := newPeers(s, peerEvery, peerRecord{Instance: g.instance, Version: g.o.Version, Since: g.started}, in)
 	if err != nil {
 		return err
 	}

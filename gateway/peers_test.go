@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -178,7 +180,7 @@ func TestASilentGatewayIsNotForgotten(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if _, err := newPeers(s, peerEvery, peerRecord{Instance: "a"}, "host", "/data"); err != nil {
+	if _, err := newPeers(s, peerEvery, peerRecord{Instance: "a"}, place{ID: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	streams, err := server.JszAccount(&natsserver.JSzOptions{Account: "$G", Config: true, Streams: true})
@@ -196,6 +198,101 @@ func TestASilentGatewayIsNotForgotten(t *testing.T) {
 	}
 	if !found {
 		t.Error("the store keeps no gateways")
+	}
+}
+
+// Two gateways that ran at once under one name are two: one that falls silent is
+// missed, however the other is started again, until one takes its place.
+func TestGatewaysOfOneName(t *testing.T) {
+	began := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	said := func(key, boot string, s int, placed time.Time, ahead time.Duration) store.Change[peerRecord] {
+		c := says(key, boot, at(s).Add(ahead), at(s))
+		c.Value.Placed, c.Value.Since = placed.Add(ahead), placed.Add(ahead)
+		return c
+	}
+	for _, ahead := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
+		p := listener()
+		p.self.Placed = at(-100)
+		var alarms []string
+		p.alarm = func(s string) { alarms = append(alarms, s) }
+		own := func(s int) { p.heard(says("a/0", "of-a", at(s), at(s)), false, at(s)) }
+		other := func(key, boot string, s, placed int) {
+			p.heard(said(key, boot, s, at(placed), ahead), false, at(s))
+		}
+		p.heard(said("a/1", "1", 0, at(-200), ahead), true, at(0))
+		own(0)
+		if len(alarms) != 0 {
+			t.Errorf("clock ahead by %v: what was found is said to run: %q", ahead, alarms)
+		}
+		for s := 10; s <= 50; s += 10 {
+			other("a/1", "1", s, -200)
+			own(s)
+		}
+		if got := told(p, at(50)); got != "a (2)+" {
+			t.Errorf("clock ahead by %v: both run: %q", ahead, got)
+		}
+		if len(alarms) != 1 || !strings.Contains(alarms[0], `"a"`) || !strings.Contains(alarms[0], "--instance") {
+			t.Errorf("clock ahead by %v: that two run under one name: %q", ahead, alarms)
+		}
+		if _, consoles := p.list(at(50)); len(consoles) != 1 || consoles[0].Instance != "a (2)" {
+			t.Errorf("clock ahead by %v: consoles of the other: %+v", ahead, consoles)
+		}
+		for s := 60; s <= 100; s += 10 {
+			own(s)
+		}
+		if got := told(p, at(100)); got != "a (2)-" {
+			t.Errorf("clock ahead by %v: one was killed: %q", ahead, got)
+		}
+		// This one is started again where it was.
+		p.self.Since = at(95)
+		if got := told(p, at(100)); got != "a (2)-" {
+			t.Errorf("clock ahead by %v: the other was started again: %q", ahead, got)
+		}
+		if _, more := p.others(at(100)); !more {
+			t.Errorf("clock ahead by %v: nobody is missed", ahead)
+		}
+		other("a/1", "2", 110, -200)
+		if got := told(p, at(110)); got != "a (2)+" {
+			t.Errorf("clock ahead by %v: started again in its place: %q", ahead, got)
+		}
+		for s := 110; s <= 150; s += 10 {
+			own(s)
+		}
+		other("a/2", "3", 155, 152)
+		if got := told(p, at(155)); got != "a (2)+" {
+			t.Errorf("clock ahead by %v: started anew elsewhere: %q", ahead, got)
+		}
+	}
+}
+
+// A data directory names its gateway for as long as it is there.
+func TestPlaceOfAGateway(t *testing.T) {
+	dir := t.TempDir()
+	first, err := placeOf(dir)
+	if err != nil || first.ID == "" || first.Since.IsZero() {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	again, err := placeOf(dir)
+	if err != nil || again.ID != first.ID || !again.Since.Equal(first.Since) {
+		t.Errorf("started again: %+v, %v, before %+v", again, err, first)
+	}
+	if other, err := placeOf(t.TempDir()); err != nil || other.ID == first.ID {
+		t.Errorf("another directory: %+v, %v", other, err)
+	}
+	path := filepath.Join(dir, placeFile)
+	if err := os.WriteFile(path, []byte(`{"id":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	anew, err := placeOf(dir)
+	if err != nil || anew.ID == "" || anew.ID == first.ID {
+		t.Errorf("half a file: %+v, %v", anew, err)
+	}
+	if again, err := placeOf(dir); err != nil || again.ID != anew.ID {
+		t.Errorf("half a file, started again: %+v, %v", again, err)
+	}
+	if lost, err := placeOf(filepath.Join(dir, "nowhere")); err == nil || !strings.Contains(err.Error(), "nowhere") || lost.ID == "" {
+		t.Errorf("where nothing can be written: %+v, %v", lost, err)
 	}
 }
 
@@ -232,11 +329,16 @@ func (m *member) leave() { m.cancel(); m.ended.Wait() }
 
 func join(t *testing.T, url, name string, every time.Duration) (*member, *store.Store) {
 	t.Helper()
+	return joinAt(t, url, name, "of-"+name, every)
+}
+
+func joinAt(t *testing.T, url, name, id string, every time.Duration) (*member, *store.Store) {
+	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newPeers(s, every, peerRecord{Instance: name, Version: "v1", Since: time.Now()}, "host", "/data/"+name)
+	p, err := newPeers(s, every, peerRecord{Instance: name, Version: "v1", Since: time.Now()}, place{ID: id, Since: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,6 +408,21 @@ func TestGatewaysOfAStore(t *testing.T) {
 	again.leave()
 	a.sees(t, "b+")
 	c.leave()
+
+	// So is one that has the name of another.
+	namesake, namesakeStore := joinAt(t, url, "a", "x", every)
+	a.sees(t, "a (2)+ b+")
+	b.sees(t, "a+ a (2)+")
+	if err := namesakeStore.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.sees(t, "a (2)- b+")
+	b.sees(t, "a+ a (2)-")
+	again, _ = joinAt(t, url, "a", "x", every)
+	a.sees(t, "a (2)+ b+")
+	again.leave()
+	a.sees(t, "b+")
+	namesake.leave()
 
 	var port int
 	if _, err := fmt.Sscanf(url[strings.LastIndexByte(url, ':')+1:], "%d", &port); err != nil {

@@ -65,7 +65,7 @@ type Config struct {
 	Telemetry          Telemetry          `key:"telemetry" doc:"Decision log and traces."`
 	Notify             *Notify            `key:"notify" none:"nobody is notified" doc:"Who is told of what needs a person."`
 	Jobs               *Jobs              `key:"jobs" none:"nobody is pinged" doc:"Who hears that the gateway's own recurring work goes on."`
-	Store              *Store             `key:"store" none:"in the process, in data_dir" restart:"yes" doc:"Where shares, evidence, overrides, error budgets, incidents and the audit are kept: a store that several gateways may share, which is how they know of each other."`
+	Store              *Store             `key:"store" none:"in the process, in data_dir" restart:"yes" doc:"Where shares, evidence, overrides, error budgets, incidents and the audit are kept: a store that several gateways may share, which is how they know of each other; each needs its own --instance."`
 	Keys               []ClientKey        `key:"keys" none:"clients need no key" doc:"Keys of clients."`
 	Accepted           map[string]string  `key:"accepted" none:"nothing" doc:"Findings of check that are taken on purpose: the finding's subject, and why."`
 
