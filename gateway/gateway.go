@@ -253,7 +253,7 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 	g.breakers = breaker.New(g.event)
 	g.book = upstream.NewBook(g.event)
 	if g.traffic, err = traffic.Open(g.ctx, g.shareStore(), g.event); err != nil {
-		return err
+		return g.withoutShares(err)
 	}
 	g.onStop(g.traffic.Close)
 	if err := g.openBudgets(); err != nil {

@@ -35,7 +35,7 @@ func (g *Gateway) openStore(ctx context.Context, cfg *config.Config) error {
 	// Only the table's writes ask for it, and it is there by then.
 	g.shares.merge = func(records map[string]traffic.Record) { g.traffic.Merge(records) }
 	if err := importShares(ctx, filepath.Join(cfg.DataDir, "traffic.json"), g.shares); err != nil {
-		return err
+		return g.withoutShares(err)
 	}
 	if g.evidence, err = newEvidenceStore(s, g.instance); err != nil {
 		return err
@@ -59,6 +59,21 @@ func (g *Gateway) shareStore() traffic.Storage {
 		return g.storage
 	}
 	return new(traffic.Memory)
+}
+
+// withoutShares is the error of a start that could not read the share table: err
+// and, if that is about a shared store that is away, what can be done.
+func (g *Gateway) withoutShares(err error) error {
+	away, is := errors.AsType[*store.UnavailableError](err)
+	if !is || g.store.Status().Kind != store.NATS {
+		return err
+	}
+	return fmt.Errorf("the share table could not be read from the store (store.nats, %s), which was tried for %s: %w. "+
+		"Without it the gateway does not start: it would not know from which upstreams operators took traffic. "+
+		"Start NATS with JetStream there, or make it reachable from here, and start the gateway again. "+
+		"To serve without a shared store, take store out of the configuration: shares are then those of data_dir/store, %d%% for upstreams that it does not hold, "+
+		"and lowering one holds at this gateway only",
+		g.store.Place(), max(time.Since(g.started).Round(time.Second), time.Second), away.Err, traffic.Full)
 }
 
 // startStore begins what goes on beside the store, until the gateway ends.

@@ -69,8 +69,13 @@ func (s *Store) failed(where string, err error, write bool) error {
 		return err
 	}
 	err = s.cluster.redact(err)
+	for _, away := range []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrDisconnected} {
+		if errors.Is(err, away) {
+			return &UnavailableError{Where: where, Err: s.unconnected()}
+		}
+	}
 	for _, never := range []error{
-		nats.ErrReconnectBufExceeded, nats.ErrNoResponders, nats.ErrConnectionReconnecting, nats.ErrDisconnected,
+		nats.ErrNoResponders,
 		jetstream.ErrNoStreamResponse, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount,
 	} {
 		if errors.Is(err, never) {

@@ -136,6 +136,8 @@ func TestClusterThatComesLater(t *testing.T) {
 	}
 	if _, err := b.Get(t.Context(), "a"); !isUnavailable(err) {
 		t.Fatal(err)
+	} else if !strings.Contains(err.Error(), "no connection to "+s.Place()) || s.Place() != fmt.Sprintf("127.0.0.1:%d", o.port) {
+		t.Errorf("the error does not say where: %v", err)
 	}
 	o.start()
 	eventually(t, "writing", func() bool {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ type Store struct {
 	trips      uint64
 	generation uint64
 	connected  chan struct{} // closed with the next generation
+	refused    error         // why the last attempt to connect failed
 }
 
 // Open opens a store and starts the server in the process, if that is where it
@@ -204,12 +206,14 @@ func (s *Store) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	if s.await(ctx, 0) != nil {
-		s.broke(s.noConnection(nil))
+		s.broke(s.noConnection(s.refusal()))
 	}
 	return nil
 }
 
-// place names the store in messages.
+// Place names the store in messages: the cluster's hosts, or the directory.
+func (s *Store) Place() string { return s.place() }
+
 func (s *Store) place() string {
 	if s.kind == NATS {
 		return s.cluster.hosts
@@ -225,10 +229,27 @@ func (s *Store) noConnection(err error) error {
 	return fmt.Errorf("%s: %w", text, s.cluster.redact(err))
 }
 
+// unconnected is why a call fails while there is no connection.
+func (s *Store) unconnected() error {
+	text := "no connection to " + s.place()
+	if err := s.refusal(); err != nil {
+		return fmt.Errorf("%s: %w", text, s.cluster.redact(err))
+	}
+	return errors.New(text)
+}
+
+// refusal is why the last attempt to connect failed, nil if that is not known.
+func (s *Store) refusal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
 // joined is called when a server answers.
 func (s *Store) joined() {
 	s.mu.Lock()
 	s.generation++
+	s.refused = nil
 	close(s.connected)
 	s.connected = make(chan struct{})
 	s.mu.Unlock()
@@ -238,6 +259,9 @@ func (s *Store) joined() {
 // lost is called when the connection is lost, and when it could not be had
 // again. A server that the store itself stopped is not lost.
 func (s *Store) lost(err error) {
+	s.mu.Lock()
+	s.refused = cmp.Or(err, s.refused)
+	s.mu.Unlock()
 	if s.ctx.Err() == nil && s.kind == NATS {
 		s.broke(s.noConnection(err))
 	}

@@ -136,7 +136,7 @@ func (s *Store) mend() (uint64, error) {
 			return 0, err
 		}
 	} else if !s.nc.IsConnected() {
-		return 0, s.noConnection(s.nc.LastError())
+		return 0, s.noConnection(s.refusal())
 	}
 	s.mu.Lock()
 	trips := s.trips
