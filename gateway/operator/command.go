@@ -88,6 +88,9 @@ func (s *Server) perform(r *http.Request, id identity, e api.AuditEntry, c api.C
 		refused := asError(err)
 		if refused.Code == api.CodeStaleRevision && refused.LastWrite == nil {
 			refused.LastWrite = s.writes.newest(e.Target)
+			if u := refused.Upstream; u != nil {
+				refused.LastWrite = lastWrite(refused.LastWrite, []api.Upstream{*u}, s.events.revision)
+			}
 		}
 		s.finish(e, nil, refused)
 		return nil, refused

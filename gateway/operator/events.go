@@ -73,6 +73,26 @@ func (v *events) since(after uint64, limit int) (found []api.Event, dropped uint
 	return found, dropped, known
 }
 
+// revision finds the newest event of what became revision of upstream: of its share,
+// else of its state.
+func (v *events) revision(upstream string, revision uint64) (found api.Event, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for n := v.last; n > v.last-uint64(len(v.ring)); n-- {
+		e := &v.ring[(n-v.base-1)%keptEvents]
+		if e.Provider != upstream || e.Revision != revision {
+			continue
+		}
+		if e.IsStep() {
+			return *e, true
+		}
+		if e.Event == api.KindHealth && !ok {
+			found, ok = *e, true
+		}
+	}
+	return found, ok
+}
+
 // newest is the number of the newest event.
 func (v *events) newest() uint64 {
 	v.mu.Lock()

@@ -30,7 +30,7 @@ func (s *Server) getState(w http.ResponseWriter, r *http.Request, id identity) {
 	st.Sessions = gathered(s.sessions.list(r.Header.Get(api.SessionHeader), id.name, now), st.Sessions)
 	st.Audit = s.audit.stat()
 	if st.LastWrite == nil {
-		st.LastWrite = s.writes.newest("")
+		st.LastWrite = lastWrite(s.writes.newest(""), st.Upstreams, s.events.revision)
 	}
 	if st.At.IsZero() {
 		st.At = now

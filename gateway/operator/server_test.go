@@ -26,12 +26,14 @@ type fakeControl struct {
 	onState func()
 
 	// mu guards everything that follows.
-	mu       sync.Mutex
-	share    int
-	revision uint64
-	by       string
-	health   string
-	calls    []string
+	mu        sync.Mutex
+	share     int
+	revision  uint64
+	by        string
+	health    string
+	revisedBy string
+	revisedAt time.Time
+	calls     []string
 }
 
 func newFakeControl() *fakeControl {
@@ -40,7 +42,7 @@ func newFakeControl() *fakeControl {
 
 func (f *fakeControl) upstream() api.Upstream {
 	return api.Upstream{
-		Name: "a", Share: f.share, Revision: f.revision, StateBy: f.by, Health: f.health,
+		Name: "a", Share: f.share, Revision: f.revision, StateBy: f.by, Health: f.health, RevisedBy: f.revisedBy, RevisedAt: f.revisedAt,
 		Breakers: []api.Breaker{{Bucket: "a:text", Capability: "text", State: "closed"}},
 	}
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
@@ -55,6 +56,41 @@ func (w *writes) newest(target string) *api.Event {
 		return w.last
 	}
 	return w.byTarget[target]
+}
+
+// lastWrite is command, the last that took effect, or the newest revision of us
+// where that came after it, whoever wrote it: most are the machine's. The first
+// revision of an upstream is its start, no write. Of one upstream revisions tell what
+// is newer, else times do. told finds the event of a revision.
+func lastWrite(command *api.Event, us []api.Upstream, told func(upstream string, revision uint64) (api.Event, bool)) *api.Event {
+	last := command
+	for i := range us {
+		u := &us[i]
+		if u.Revision <= 1 || u.RevisedBy == "" || !writtenAfter(u, last) {
+			continue
+		}
+		e, ok := told(u.Name, u.Revision)
+		if !ok { // of before this process, or of another gateway
+			e = api.Event{
+				Event: api.KindStep, Action: actionShare, Provider: u.Name, To: strconv.Itoa(u.Share),
+				By: u.RevisedBy, Result: api.ResultOK, Revision: u.Revision,
+			}
+		}
+		e.Time = u.RevisedAt
+		last = &e
+	}
+	return last
+}
+
+// writtenAfter reports whether the revision of u is newer than last.
+func writtenAfter(u *api.Upstream, last *api.Event) bool {
+	switch {
+	case last == nil:
+		return true
+	case last.Provider == u.Name && last.Revision != 0:
+		return u.Revision > last.Revision
+	}
+	return u.RevisedAt.After(last.Time)
 }
 
 // splitTarget is the upstream, and of a bucket the capability, that target is.

@@ -50,8 +50,9 @@ type State struct {
 	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil when off
 	Traffic     Traffic      `json:"traffic"`
 	Log         Log          `json:"log"`
-	// LastWrite is the last operator command that took effect, those about incidents
-	// excepted: they change no traffic.
+	// LastWrite is the last command that took effect, or the newest revision of an
+	// upstream if that came after it, whoever wrote it: the machine too. Commands about
+	// incidents change no traffic and are not counted, nor is an upstream's start.
 	LastWrite *Event      `json:"last_write,omitempty"`
 	You       You         `json:"you"`
 	Audit     AuditStatus `json:"audit"`
