@@ -127,7 +127,7 @@ func (m *model) undoable() (undoing, string) {
 		case now.Sub(e.Time) > undoFor:
 			return undoing{}, "the last change is " + text.Age(now.Sub(e.Time)) + " old: use < or >"
 		case e.Revision != u.Revision:
-			return undoing{}, name + " changed again since its last known change"
+			return undoing{}, m.changedSince(u, now)
 		case m.restorable(u):
 			return undoing{upstream: u.Name, share: u.Undo.Share, restore: true, event: e}, ""
 		case err != nil || !slices.Contains(sharesOf(s, u), from):
@@ -138,6 +138,23 @@ func (m *model) undoable() (undoing, string) {
 		return undoing{upstream: u.Name, share: from, event: e}, ""
 	}
 	return undoing{}, "nobody changed a share " + m.ofWhat() + "lately"
+}
+
+// changedSince says who changed u after the change of a person, to what and when.
+func (m *model) changedSince(u *api.Upstream, now time.Time) string {
+	name := m.th.outside(u.Name)
+	rev := ", rev " + strconv.FormatUint(u.Revision, 10)
+	if e := m.lastStep(u); e != nil {
+		s := name + ": " + m.th.outside(text.By(e)) + " set " + m.th.outside(api.Percent(e.To)) + " at " + text.Clock(e.Time, now)
+		if e.Reason != "" && e.Reason != "raised" && e.Reason != "lowered" { // its numbers say so
+			s += " (" + m.th.outside(api.Words(e.Reason)) + ")"
+		}
+		return s + rev
+	}
+	if u.RevisedBy == "" || u.RevisedAt.IsZero() {
+		return name + " was changed again, by whom is not known" + rev
+	}
+	return name + ": " + m.th.outside(u.RevisedBy) + " changed it at " + text.Clock(u.RevisedAt, now) + rev // its state or plan
 }
 
 // about reports whether the screen is about the upstream of that name: about one, or
