@@ -26,7 +26,7 @@ func TestUndoSaysWhoChangedItSince(t *testing.T) {
 		inBubble(t, func(m *model) {
 			s := incidentState()
 			u := &s.Upstreams[3]
-			u.Share, u.Revision, u.RevisedBy, u.RevisedAt = 5, 7, tc.by, time.Time{}
+			u.Share, u.Revision, u.RevisedBy, u.StateBy = 5, 7, tc.by, tc.by
 			if tc.by != "" {
 				u.RevisedAt = time.Now().Add(-time.Minute)
 			}
