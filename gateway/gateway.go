@@ -281,7 +281,10 @@ func (g *Gateway) openRooms(cfg *config.Config) error {
 		return nil
 	})
 	g.install(g.setupFrom(cfg))
-	return nil
+	if g.store == nil {
+		return nil
+	}
+	return g.traffic.KeepUnsynced(filepath.Join(cfg.DataDir, "shares.unsynced"))
 }
 
 // install puts s in force. The caller holds reloading.

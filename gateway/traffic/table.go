@@ -42,6 +42,7 @@ type Table struct {
 	servedAt time.Time         // when served time was last on its way to the storage
 	untold   []decision.Event
 	writer   writer
+	kept     kept
 }
 
 // entry is one upstream.

@@ -70,10 +70,14 @@ func (t *Table) Close(ctx context.Context) error {
 	case <-idle:
 	case <-ctx.Done():
 		t.giveUp()
-		return fmt.Errorf("share table not written: %w", context.Cause(ctx))
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.unwritten(context.Cause(ctx))
 	}
-	if err := t.Err(); err != nil {
-		return fmt.Errorf("share table not written: %w", err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.writer.err != nil {
+		return t.unwritten(t.writer.err)
 	}
 	return nil
 }
@@ -140,6 +144,8 @@ func (t *Table) write(idle chan struct{}) {
 	pause := retryFirst
 	t.mu.Lock()
 	for {
+		// Before the storage is asked: it may take long to say that it is away.
+		t.keep()
 		w := &t.writer
 		version, p := w.version, w.proposal
 		batch := t.batch(p)
