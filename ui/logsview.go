@@ -92,8 +92,13 @@ func (m *model) aboutQuery(q *logQuestion, w int) []row {
 	}
 	add("query", m.th.outside(q.q.Query), normal)
 	rows = append(rows, m.rangeRow(q, w))
-	add("means", q.Means, normal)
-	add("none", q.None, normal)
+	// No answer is there yet, or not of this query: it must not read as one.
+	if q.Means != "" {
+		add("means", "an answer: "+q.Means, normal)
+	}
+	if q.None != "" {
+		add("", "an empty one would mean: "+q.None, normal)
+	}
 	add("runbook", q.Runbook, dim)
 	return rows
 }

@@ -167,38 +167,60 @@ func (m *model) incidentWords(d *data, now time.Time) [2]row {
 	return [2]row{long, short}
 }
 
-// waiting says who waits for an operator alone, from long to short; nil where
-// nobody does: a degraded upstream whose probes pass is not given back by
-// itself.
-func (m *model) waiting(d *data, now time.Time) []row {
+// waiter is an upstream whose next step only an operator takes.
+type waiter struct {
+	u   *api.Upstream
+	how string // in what state it waits
+	why string // what speaks for the step
+}
+
+// waiters are the upstreams that wait for an operator alone, as the gateway tells
+// them: a degraded one whose probes pass, and one on its way back whose evidence
+// passes, where nothing takes the step by itself or forbids it. known is false
+// where what the gateway said last is too old to tell.
+func (m *model) waiters(d *data, now time.Time) (ws []waiter, known bool) {
 	s := d.state.Value()
-	if s == nil || d.passthrough(now) || d.state.Whole(now).State == sources.Unknown {
-		return nil
+	if s == nil || d.state.Whole(now).State == sources.Unknown {
+		return nil, false
 	}
-	var first *api.Upstream
-	n := 0
+	if d.passthrough(now) {
+		return nil, true
+	}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
-		if verdict, _ := text.Recovery(u, now); u.Health != api.Degraded || verdict != api.Pass || byItself(s, u) != "" {
+		if byItself(s, u) != "" {
 			continue
 		}
-		if n++; first == nil {
-			first = u
+		switch verdict, why := text.Recovery(u, d.clock(now)); {
+		case u.Health == api.Degraded && verdict == api.Pass:
+			ws = append(ws, waiter{u, "degraded", why})
+		case u.Health != api.Recovering || u.NextStep.BlockedBy != "" || evidenceOf(u) == nil || evidenceOf(u).Verdict != api.Pass:
+		default:
+			if to := shareAbove(s, u, u.Share); to > 0 {
+				ws = append(ws, waiter{u, "recovering at " + text.Share(u), "evidence passes, " + percent(to) + " is next"})
+			}
 		}
 	}
-	if first == nil {
+	return ws, true
+}
+
+// waiting says who waits for an operator alone, from long to short; nil where
+// nobody does.
+func (m *model) waiting(d *data, now time.Time) []row {
+	ws, _ := m.waiters(d, now)
+	if len(ws) == 0 {
 		return nil
 	}
 	more := ""
-	if n > 1 {
+	if n := len(ws); n > 1 {
 		more = " (+" + strconv.Itoa(n-1) + ")"
 	}
-	_, why := text.Recovery(first, now)
-	name := m.th.outside(first.Name)
+	w := ws[0]
+	name := m.th.outside(w.u.Name)
 	return []row{
-		styled(strong, name+more+" degraded: waits for an operator; "+why),
-		styled(strong, cutMiddle(name, 19, m.gl.cut)+more+" waits for an operator; "+why),
-		styled(strong, cutMiddle(name, 14, m.gl.cut)+more+" waits for you; "+why),
+		styled(strong, name+more+" "+w.how+": waits for an operator; "+w.why),
+		styled(strong, cutMiddle(name, 19, m.gl.cut)+more+" waits for an operator; "+w.why),
+		styled(strong, cutMiddle(name, 14, m.gl.cut)+more+" waits for you; "+w.why),
 		styled(strong, cutMiddle(name, 14, m.gl.cut)+more+" waits for you"),
 	}
 }

@@ -35,6 +35,8 @@ func init() {
 		{"degraded-failing", func(m *model) { give(m, degradedState(false), degradedEvents(), decisionsOf("upstream_degraded")) }},
 		{"recovering-nodata", func(m *model) { recovering(m); keys(m, "b") }},
 		{"recovering-overview", recovering},
+		{"recovering-passed", func(m *model) { give(m, passedState(), recoveringEvents(), decisionsOf("primary_completed")) }},
+		{"queue-waiter", func(m *model) { give(m, passedState(), recoveringEvents(), nil); keys(m, "w") }},
 		{"recover-dialog", func(m *model) { give(m, degradedState(true), degradedEvents(), nil); keys(m, "W", ">") }},
 		{"recover-failing-dialog", func(m *model) { give(m, degradedState(false), degradedEvents(), nil); keys(m, "W", ">") }},
 		{"failing-dialog", func(m *model) { failing(m); keys(m, "W", ">") }},
