@@ -421,3 +421,41 @@ func TestWayOfWhatIsOver(t *testing.T) {
 		}
 	})
 }
+
+// Once all that LIVE is of came after the change nothing is waited for: where it is
+// not near the share, that is said. How long was waited is never cut.
+func TestTheWaitForLiveEnds(t *testing.T) {
+	for _, tt := range []struct {
+		live float64
+		says string
+	}{{0.121, "LIVE 12.1%, over it: overflow"}, {0.02, "LIVE 2.0%, under it"}} {
+		inBubble(t, quietly, func(t *testing.T, m *model, _ *recorder) {
+			const name = "anthropic-eu-west-1"
+			begin := m.now // LIVE was where it stays
+			m.settling[name] = settling{share: 5, from: tt.live, since: begin, at: m.live.clock(begin)}
+			read := func() {
+				s := quietState()
+				s.Upstreams[3].Live = val(tt.live)
+				give(m, s, nil, nil)
+				m.expire()
+			}
+			bubble.Sleep(55 * time.Second)
+			m.Update(tickMsg{})
+			read()
+			if _, waits := m.settling[name]; !waits {
+				t.Errorf("%v: waited for no more after 55 s", tt.live)
+			}
+			bubble.Sleep(8 * time.Second)
+			m.Update(tickMsg{})
+			read()
+			if _, waits := m.settling[name]; waits || !strings.Contains(m.message.text, tt.says) {
+				t.Errorf("%v: waited for still: %t, said %q", tt.live, waits, m.message.text)
+			}
+		})
+	}
+	for live, want := range map[string]string{"4.9%": "4.9% ... 1m17s", "12.1%": "12.1%...1m17s", "100.0%": "100.0%...1m17s", "12.1% 5s": "... 1m17s"} {
+		if got := awaited(live, "1m17s"); got != want {
+			t.Errorf("%s: %q", live, got)
+		}
+	}
+}

@@ -84,7 +84,8 @@ type settling struct {
 	at    time.Time // the same by the gateway's clock
 }
 
-// settleFor is how long LIVE is waited for: its window is a minute.
+// settleFor is how long LIVE is waited for where no reading of after the change
+// comes: its window is a minute.
 const settleFor = 3 * time.Minute
 
 func newModel(ctx context.Context, o Options) *model {
@@ -258,6 +259,13 @@ func (m *model) expire() {
 		case m.arrived(u, s):
 			delete(m.settling, name)
 			m.say(good, m.th.outside(name)+" answers "+text.Live(u)+" of its own traffic at share "+strconv.Itoa(s.share)+"%")
+		case m.told(u, s):
+			delete(m.settling, name)
+			says := "under it: see its buckets (enter)"
+			if u.Live.Value > float64(s.share)/100 {
+				says = "over it: overflow, or conversations that began before"
+			}
+			m.say(warn, m.th.outside(name)+" has share "+strconv.Itoa(s.share)+"% and LIVE "+text.Live(u)+", "+says)
 		case m.now.Sub(s.since) > settleFor:
 			delete(m.settling, name)
 			m.say(warn, m.th.outside(name)+" has share "+strconv.Itoa(s.share)+"% for "+text.Age(settleFor)+" and LIVE is "+text.Live(u)+": see its buckets (enter)")
@@ -272,8 +280,15 @@ const liveWindow = time.Minute
 // the way there, or, where it was near before, is still near when all of its window
 // is after the change.
 func (m *model) arrived(u *api.Upstream, s settling) bool {
-	near, gone, at := m.nearing(u, s)
-	return gone || near && !at.Before(s.at.Add(liveWindow))
+	near, gone, _ := m.nearing(u, s)
+	return gone || near && m.told(u, s)
+}
+
+// told reports whether all that LIVE is of came after the change: whatever it is
+// then, nothing is waited for.
+func (m *model) told(u *api.Upstream, s settling) bool {
+	_, _, at := m.nearing(u, s)
+	return !at.Before(s.at.Add(liveWindow))
 }
 
 // nearing says how LIVE is to the share, by a reading of after the change: near it,

@@ -71,8 +71,7 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 		c.live = span{"spare", dim}
 	}
 	if s, ok := m.settling[u.Name]; ok && s.share == u.Share && whole.State != sources.Unknown {
-		c.live.text += " ... " + text.Age(sources.Elapsed(s.since, now))
-		c.live.style = accent
+		c.live = span{awaited(c.live.text, text.Age(sources.Elapsed(s.since, now))), accent}
 	}
 	rps := f.Number(u.RPS, now)
 	c.rps = m.num(rps, text.Rate, normal)
@@ -83,6 +82,20 @@ func (m *model) cells(u *api.Upstream, d *data, now time.Time, short bool) cells
 	c.err = m.num(e, text.Percent, hurt(e))
 	c.p95 = m.p95(u, d, now)
 	return c
+}
+
+// numberMost is how many columns of the table a number has at most.
+const numberMost = 14
+
+// awaited is a LIVE that is waited for, with how long: what it is gives way to
+// that where a column has no room for both.
+func awaited(live, waited string) string {
+	for _, s := range []string{live + " ... " + waited, live + "..." + waited} {
+		if width(s) <= numberMost {
+			return s
+		}
+	}
+	return "... " + waited
 }
 
 // healthStyle is how a health looks; what is stale is never green.
@@ -172,7 +185,7 @@ func (m *model) table(d *data, now time.Time, us []*api.Upstream, all, w, n int)
 		rest -= sinceW + gap
 	}
 	for i := range cs {
-		cs[i].w = min(cs[i].w, 14)
+		cs[i].w = min(cs[i].w, numberMost)
 		rest -= cs[i].w + gap
 	}
 	var healths []span
