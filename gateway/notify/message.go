@@ -126,6 +126,19 @@ func again(repeated int) string {
 	return fmt.Sprintf(" (last of %d within a minute)", repeated+1)
 }
 
+// of says of which time is what is told at another, which seconds tell apart.
+func of(happened, told time.Time) string {
+	happened, told = happened.UTC(), told.UTC()
+	switch s := happened.Format("2006-01-02 15:04:05Z"); {
+	case happened.Unix() == told.Unix():
+		return ""
+	case s[:len(time.DateOnly)] != told.Format(time.DateOnly):
+		return " (of " + s + ")"
+	default:
+		return " (of " + s[len(time.DateOnly)+1:] + ")"
+	}
+}
+
 func (k Kind) words() string {
 	switch k {
 	case SharedFault:
@@ -136,11 +149,14 @@ func (k Kind) words() string {
 	return visible(string(k), maxField)
 }
 
-// event is the escalation for log and console. Nobody is said to have been told
-// unless notified says where delivery was confirmed.
-func (p *pending) event(now time.Time, notified, result, detail string) decision.Event {
+// event is the escalation for log and console, of a time: that of the message for
+// what needs a person, later for what became of the message, which then says of when
+// it is. Nobody is said to have been told unless notified says where delivery was
+// confirmed.
+func (p *pending) event(at time.Time, notified, result, detail string) decision.Event {
 	return decision.Event{
-		Kind: decision.KindEscalation, Time: now, Provider: p.Upstream, Reason: string(p.Kind), Detail: visible(detail, maxText) + again(p.repeated),
+		Kind: decision.KindEscalation, Time: at, Provider: p.Upstream, Reason: string(p.Kind),
+		Detail:   visible(detail, maxText) + again(p.repeated) + of(p.At, at),
 		Required: p.Kind.required(), Notified: notified, Result: result,
 	}
 }

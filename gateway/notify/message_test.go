@@ -87,3 +87,18 @@ func TestPause(t *testing.T) {
 		t.Errorf("from %s to %s", pause(1, 1), last)
 	}
 }
+
+func TestOf(t *testing.T) {
+	at := time.Date(2026, 3, 1, 23, 59, 59, 0, time.UTC)
+	for _, tc := range []struct {
+		told time.Duration
+		want string
+	}{
+		{0, ""}, {999 * time.Millisecond, ""}, {-time.Second, " (of 23:59:59Z)"},
+		{time.Second, " (of 2026-03-01 23:59:59Z)"}, {time.Hour, " (of 2026-03-01 23:59:59Z)"},
+	} {
+		if got := of(at, at.Add(tc.told).In(time.FixedZone("CET", 3600))); got != tc.want {
+			t.Errorf("%v after: %q, want %q", tc.told, got, tc.want)
+		}
+	}
+}

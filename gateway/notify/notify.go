@@ -92,17 +92,21 @@ func New(o Options) *Notifier {
 	}
 }
 
-// Tell takes m in and returns at once. Of several messages of one kind and
-// upstream within a minute the first and the last are posted. m.Fields is not
-// changed afterwards.
+// Tell takes m in and returns at once. That a person is needed is an event right
+// away, of the time of m; where there is nobody to tell, that is all. Of several
+// messages of one kind and upstream within a minute the first and the last are
+// posted. m.Fields is not changed afterwards.
 func (n *Notifier) Tell(m Message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	defer n.awake()
 	now := time.Now()
-	through, lost := n.queue.add(newPending(m, now), now)
-	n.let(through, now)
-	n.lose(lost, now, "too many messages wait: the oldest was given up")
-	n.awake()
+	p := newPending(m, now)
+	n.event(p.event(p.At, decision.NotifiedNone, "", p.Text))
+	if n.to.url == nil {
+		return
+	}
+	n.lose(n.queue.add(p, now), now, "too many messages wait: the oldest was given up")
 }
 
 // Configure makes u what is posted to from now on, nil nothing, and environment
@@ -183,17 +187,13 @@ func (n *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-// turn lets through whose minute is over and says what to post next, or how
-// long to wait.
+// turn says what to post next, those included whose minute is over, or how long to
+// wait.
 func (n *Notifier) turn(posting bool) (p *pending, to target, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	through, lost := n.queue.release(now)
-	for _, p := range through {
-		n.let(p, now)
-	}
-	for _, p := range lost {
+	for _, p := range n.queue.release(now) {
 		n.lose(p, now, "too many messages wait: the oldest was given up")
 	}
 	p, wait = n.queue.due(now)
@@ -201,18 +201,6 @@ func (n *Notifier) turn(posting bool) (p *pending, to target, wait time.Duration
 		return nil, target{}, wait
 	}
 	return p, n.to, wait
-}
-
-// let says that p needs a person. Where there is nobody to tell, that is its
-// end. It requires mu.
-func (n *Notifier) let(p *pending, now time.Time) {
-	if p == nil {
-		return
-	}
-	n.event(p.event(now, decision.NotifiedNone, "", p.Text))
-	if n.to.url == nil {
-		n.queue.remove(p)
-	}
 }
 
 // lose gives p up. It requires mu.

@@ -173,8 +173,17 @@ func TestDelivered(t *testing.T) {
 			t.Errorf("got %s\nwant %s", x, y)
 		}
 		equal(t, b.ends(), []string{"none", "webhook ok"})
-		for _, e := range b.told() {
-			if e.Kind != decision.KindEscalation || e.Provider != "a" || e.Reason != "degraded" || e.Required == "" || !e.Time.Equal(time.Now()) {
+		for i, e := range b.told() {
+			// That a person is needed is of when it happened, the delivery of when it was
+			// confirmed.
+			when, detail := at, "two groups red for 60 s"
+			if i == 1 {
+				when, detail = time.Now(), detail+" (of "+at.UTC().Format("15:04:05Z")+")"
+				if at.UTC().YearDay() != when.UTC().YearDay() {
+					detail = "two groups red for 60 s (of " + at.UTC().Format("2006-01-02 15:04:05Z") + ")"
+				}
+			}
+			if e.Kind != decision.KindEscalation || e.Provider != "a" || e.Reason != "degraded" || e.Required == "" || !e.Time.Equal(when) || e.Detail != detail {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -262,6 +271,7 @@ func TestGivenUpAfterAnHour(t *testing.T) {
 		b := started(t, parse(t, hook))
 		defer b.stop()
 		b.set(status(500))
+		since := time.Now()
 		b.Tell(Message{Kind: Waiting, Upstream: "a"})
 		bubble.Sleep(giveUp - maxPause)
 		synctest.Wait()
@@ -275,7 +285,7 @@ func TestGivenUpAfterAnHour(t *testing.T) {
 		}
 		equal(t, b.ends(), []string{"none", "none failed"})
 		n := len(b.got())
-		if d := b.told()[1].Detail; !strings.HasPrefix(d, "given up after ") || !strings.HasSuffix(d, " attempts: it answers 500") {
+		if d := b.told()[1].Detail; !strings.HasPrefix(d, "given up after ") || !strings.HasSuffix(d, " attempts: it answers 500 (of "+since.UTC().Format("15:04:05Z")+")") {
 			t.Errorf("%q after %d", d, n)
 		}
 		bubble.Sleep(time.Hour)
@@ -360,6 +370,61 @@ func TestNobodyToTell(t *testing.T) {
 	})
 }
 
+// What needs a person is an event at once and of its own time, whoever is told of it
+// and however late; one that is posted late says of when it is.
+func TestAnEventIsOfWhenItHappened(t *testing.T) {
+	for name, webhook := range map[string]string{"nobody is told": "", "a webhook is": hook} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var u *url.URL
+				if webhook != "" {
+					u = parse(t, webhook)
+				}
+				b := started(t, u)
+				defer b.stop()
+				var want []time.Time
+				for range 3 {
+					bubble.Sleep(10 * time.Second)
+					want = append(want, time.Now())
+					b.Tell(Message{Kind: Retreat, Upstream: "a", Text: "worse", At: time.Now()})
+				}
+				synctest.Wait()
+				var got []time.Time
+				for _, e := range b.told() {
+					if e.Notified == decision.NotifiedNone {
+						got = append(got, e.Time)
+					}
+				}
+				if !slices.EqualFunc(got, want, time.Time.Equal) {
+					t.Errorf("told of %v, it happened at %v", got, want)
+				}
+				if s := b.Status(); (s.Pending > 0) != (u != nil) {
+					t.Errorf("%+v", s)
+				}
+				bubble.Sleep(time.Minute)
+				synctest.Wait()
+				told := b.told()
+				for i, e := range told[1:] {
+					if e.Time.Before(told[i].Time) {
+						t.Errorf("%v comes after %v", e.Time, told[i].Time)
+					}
+				}
+				if u == nil {
+					if len(told) != 3 {
+						t.Errorf("%+v", told)
+					}
+					return
+				}
+				equal(t, b.ends(), []string{"none", "webhook ok", "none", "none", "webhook ok"})
+				last := told[len(told)-1]
+				if !last.Time.Equal(want[0].Add(time.Minute)) || last.Detail != "worse (last of 2 within a minute) (of "+want[2].UTC().Format("15:04:05Z")+")" {
+					t.Errorf("%+v", last)
+				}
+			})
+		})
+	}
+}
+
 func TestStopWhilePending(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"between attempts": status(500),
@@ -377,11 +442,11 @@ func TestStopWhilePending(t *testing.T) {
 				if d := time.Since(before); d > 0 {
 					t.Errorf("stopping took %s", d)
 				}
-				equal(t, b.ends(), []string{"none", "none failed", "none failed"})
+				equal(t, b.ends(), []string{"none", "none", "none failed", "none failed"})
 				if s := b.Status(); s.Pending != 0 || s.Lost != 2 {
 					t.Errorf("%+v", s)
 				}
-				if e := b.told()[1]; e.Detail != "the gateway stopped before the delivery was confirmed" {
+				if e := b.told()[2]; e.Detail != "the gateway stopped before the delivery was confirmed" {
 					t.Errorf("%+v", e)
 				}
 			})

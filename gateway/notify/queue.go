@@ -35,21 +35,21 @@ type queue struct {
 }
 
 // add takes p in, or holds it back for the rest of its key's minute. It returns
-// what is let through now, and what is lost for want of room.
-func (q *queue) add(p *pending, now time.Time) (through, lost *pending) {
+// what is lost for want of room.
+func (q *queue) add(p *pending, now time.Time) (lost *pending) {
 	k := key{p.Kind, p.Upstream}
 	if r := q.recent[k]; r != nil && now.Sub(r.at) < collapse {
 		if r.held != nil {
 			p.repeated, p.since = r.held.repeated+1, r.held.since
 		}
 		r.held = p
-		return nil, nil
+		return nil
 	}
 	if q.recent == nil {
 		q.recent = map[key]*recent{}
 	}
 	q.recent[k] = &recent{at: now}
-	return p, q.push(p)
+	return q.push(p)
 }
 
 func (q *queue) push(p *pending) (lost *pending) {
@@ -62,8 +62,8 @@ func (q *queue) push(p *pending) (lost *pending) {
 }
 
 // release lets through what was held back for its minute, and forgets the keys
-// of which nothing came.
-func (q *queue) release(now time.Time) (through, lost []*pending) {
+// of which nothing came. It returns what is lost for want of room.
+func (q *queue) release(now time.Time) (lost []*pending) {
 	for k, r := range q.recent {
 		switch {
 		case now.Sub(r.at) < collapse:
@@ -73,13 +73,12 @@ func (q *queue) release(now time.Time) (through, lost []*pending) {
 			p := r.held
 			r.at, r.held = now, nil
 			p.next = now
-			through = append(through, p)
 			if l := q.push(p); l != nil {
 				lost = append(lost, l)
 			}
 		}
 	}
-	return through, lost
+	return lost
 }
 
 // due returns the message that is to be tried at now, nil if there is none;
