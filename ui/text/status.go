@@ -235,7 +235,11 @@ func lastWrite(s *api.State, now time.Time) string {
 	if w == nil {
 		return "none"
 	}
-	return Clock(w.Time, now) + " by " + By(w) + ": " + Event(w)
+	said := Clock(w.Time, now) + " by " + By(w) + ": " + Event(w)
+	if w.Event == api.KindHealth && w.Revision != 0 { // any other says it itself
+		said += ", rev " + strconv.FormatUint(w.Revision, 10)
+	}
+	return said
 }
 
 func orNone(s string) string {
