@@ -117,8 +117,21 @@ func (d *dialog) settled(m *model, u *api.Upstream) string {
 		}
 	default:
 		if d.to == u.Share {
-			return name + " has share " + percent(d.to) + " already"
+			return "it has " + percent(d.to) + " already" + d.otherStep(m, u)
 		}
+	}
+	return ""
+}
+
+// otherStep says which key chooses another share than that in force, the next
+// above first.
+func (d *dialog) otherStep(m *model, u *api.Upstream) string {
+	s := m.live.state.Value()
+	if to := shareAbove(s, u, u.Share); to >= 0 {
+		return ": right chooses " + percent(to)
+	}
+	if to := shareBelow(s, u, u.Share); to >= 0 {
+		return ": left chooses " + percent(to)
 	}
 	return ""
 }
@@ -147,6 +160,9 @@ func (d *dialog) after(m *model, u *api.Upstream) string {
 		return first + strings.Join(ups, ", ") + " by itself"
 	case toManual:
 		return "share " + percent(u.Share) + ", each step by an operator"
+	}
+	if d.idle() {
+		return "the same"
 	}
 	return "share " + percent(d.to)
 }
@@ -207,6 +223,8 @@ func (d *dialog) asks(a *assessment, who string) string {
 		return "Approve all steps of " + who + "?"
 	case d.act == toManual:
 		return "Take back the plan of " + who + "?"
+	case d.idle():
+		return "Another share for " + who + "?"
 	case d.undo:
 		return "Put back " + percent(d.to) + " for " + who + "?"
 	case a.raise && d.recovers:

@@ -89,6 +89,18 @@ func (d *dialog) fix(u *api.Upstream) {
 	}
 }
 
+// idle reports whether the dialog asks for the share that was there already when
+// it was reread: then it asks for none, until another is chosen.
+func (d *dialog) idle() bool { return d.act == toShare && d.to == d.from }
+
+// unsayOff ends a message about what y does, which has become another. What was
+// not done is said to its end.
+func (m *model) unsayOff() {
+	if m.message.style != bad {
+		m.message = message{}
+	}
+}
+
 // check is one line of what speaks for or against a step.
 type check struct {
 	mark string // ok, WARN, no, ?? where it cannot be known; empty: only said
@@ -138,9 +150,11 @@ func (d *dialog) assess(m *model) assessment {
 	if d.wayOut(m, u) != "" {
 		a.after = percent(u.NextStep.Share)
 	}
-	if a.raise {
+	switch {
+	case d.idle():
+	case a.raise:
 		d.assessRaise(m, &a, whole)
-	} else if whole.State != sources.Value {
+	case whole.State != sources.Value:
 		a.checks = append(a.checks, check{"", m.mute() + ": what is shown is " + text.Age(whole.Age) + " old. " + d.safe() + " is tried all the same"})
 	}
 	d.assessUndo(m, &a)
@@ -481,7 +495,11 @@ func (d *dialog) reread(m *model, a *assessment) {
 		return
 	}
 	d.stale, d.gate, d.refusal, d.moved = false, "", "", m.now
+	m.unsayOff()
 	d.fix(a.u)
+	if d.idle() {
+		d.focus = noField // for left and right
+	}
 	if !d.restore {
 		return
 	}
@@ -513,6 +531,7 @@ func (d *dialog) retarget(m *model, a *assessment, up bool) {
 		return
 	}
 	d.to, d.moved, d.up = to, m.now, to > d.from
+	m.unsayOff()
 	d.scroll, d.read = 0, 0
 	d.undo, d.restore, d.undoes, d.gate, d.refusal = false, false, nil, "", ""
 }

@@ -450,6 +450,27 @@ func TestStaleRevision(t *testing.T) {
 		if got := screenOf(m); len(r.sent) > 0 || !strings.Contains(got, "share "+percent(to)+" is set already by ben: r rereads") || strings.Contains(got, "Lower ") {
 			t.Fatalf("sent %+v, said %q\n%s", r.sent, m.message.text, got)
 		}
+		// Reread there is nothing to do: it says so, and what leads on, and promises no
+		// way back.
+		further := shareAbove(m.live.state.Value(), m.live.upstream(m.dialog.upstream), to)
+		typed(m, "r")
+		got := screenOf(m)
+		if want := "y is off: it has " + percent(to) + " already: right chooses " + percent(further); !strings.Contains(got, want) {
+			t.Errorf("%q is not said:\n%s", want, got)
+		}
+		for _, stale := range []string{"r rereads", "way back", "after   share", "Send ", "Lower "} {
+			if strings.Contains(got, stale) {
+				t.Errorf("%q is said still:\n%s", stale, got)
+			}
+		}
+		bubble.Sleep(time.Second)
+		if typed(m, "y"); len(r.sent) > 0 {
+			t.Errorf("sent %+v", r.sent)
+		}
+		typed(m, "right")
+		if got := screenOf(m); !strings.Contains(got, "Send "+percent(further)+" back") || strings.Contains(got, "already") {
+			t.Errorf("right does not lead on:\n%s", got)
+		}
 	})
 	// A lowering that another went below of raises nothing.
 	inBubble(t, incident, func(t *testing.T, m *model, r *recorder) {

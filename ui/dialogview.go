@@ -104,7 +104,7 @@ func (d *dialog) parts(m *model, a *assessment, inner int, tight bool) (top []ro
 
 	put := func(weight int, rows ...row) { middle = append(middle, passage{rows, weight}) }
 	add := func(st style, s string) { put(informs, wrap(s, inner, st)...) }
-	if d.act == toShare || d.act == toDegraded && u.Share > 0 {
+	if d.act == toShare && !d.idle() || d.act == toDegraded && u.Share > 0 {
 		gets, lost := d.moves(m, a, own)
 		add(gets.style, gets.text)
 		put(decides, wrap(lost.text, inner, lost.style)...)
@@ -133,6 +133,8 @@ func (d *dialog) parts(m *model, a *assessment, inner int, tight bool) (top []ro
 	switch {
 	case d.act != toShare:
 		add(dim, "it is audited like every other change    tab: why")
+	case d.to == u.Share: // nothing to put back
+		add(dim, "left right: another step")
 	case d.undo || d.restore:
 		add(dim, "it is audited like every other change")
 	default:
