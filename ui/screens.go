@@ -508,9 +508,8 @@ func weave(g []row, below [][]row) []row {
 // helpBody is every key, and what the states of a number look like.
 func (m *model) helpBody(w int, f *sieve) []row {
 	var rows []row
-	d, now := m.d()
-	if s := d.state.Value(); s != nil && f.filter == "" {
-		for _, n := range text.Notices(s, d.clock(now)) {
+	if f.filter == "" {
+		for _, n := range m.notices() {
 			rows = append(rows, entry(n.Word, m.th.outside(n.Text), w, warn)...)
 		}
 		if len(rows) > 0 {

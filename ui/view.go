@@ -310,15 +310,30 @@ func (m *model) bannerRoom() int {
 	return 1
 }
 
+// notices are what is out of the ordinary in the gateway as a whole. Once it does
+// not answer they are of its last word and say of when; none of them is then more
+// than a warning: it may have ended since.
+func (m *model) notices() []text.Notice {
+	d, now := m.d()
+	s := d.state.Value()
+	switch {
+	case s == nil:
+		return nil
+	case d.state.Whole(now).State != sources.Unknown:
+		return text.Notices(s, d.clock(now))
+	}
+	at := d.state.Clock().At
+	ns := text.Notices(s, at)
+	for i := range ns {
+		ns[i].Text, ns[i].Grave = "at "+text.Clock(at, d.clock(now))+": "+ns[i].Text, false
+	}
+	return ns
+}
+
 // banners are the notices of the whole gateway. Where there is no room for
 // all, the last row counts the others.
 func (m *model) banners(w, room int) []row {
-	d, now := m.d()
-	s := d.state.Value()
-	if s == nil {
-		return nil
-	}
-	ns := text.Notices(s, d.clock(now))
+	ns := m.notices()
 	var rows []row
 	for i, n := range ns {
 		st := warn

@@ -3,8 +3,11 @@ package ui
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"failback/gateway/operator/api"
+	"failback/internal/bubble"
+	"failback/ui/text"
 )
 
 // passedState is at 5 %, and its evidence passes: the next step is an operator's.
@@ -79,6 +82,45 @@ func TestMeaningIsNoAnswer(t *testing.T) {
 		s := screenOf(m)
 		if strings.Contains(s, " none    ") || !strings.Contains(s, "an answer: ") || !strings.Contains(s, "an empty one would mean: no request left its primary") {
 			t.Errorf("the legend reads as an answer:\n%s", s)
+		}
+	})
+}
+
+// What a gateway said of itself last is said with when, once it does not answer:
+// it may be gone, and not stopping any more.
+func TestNoticesOfASilentGatewayAreDated(t *testing.T) {
+	inBubble(t, calm, func(t *testing.T, m *model, _ *recorder) {
+		s := baseState()
+		s.Draining, s.Demo, s.Store.Error = true, "well again: W", "no responders"
+		s.Config.LastError, s.Config.LastErrorAt = "line 3", ago(5*time.Second)
+		give(m, s, nil, nil)
+		last := "at " + text.Clock(m.live.state.Clock().At, m.live.clock(m.now)) + ": "
+		says := func() []string {
+			var rows []string
+			for _, r := range m.banners(200, 9) {
+				rows = append(rows, r.text())
+			}
+			return rows
+		}
+		fresh := says()
+		if len(fresh) != 4 || strings.Contains(strings.Join(fresh, " "), last) {
+			t.Errorf("while it answers: %q", fresh)
+		}
+		refuseConnection(m)
+		bubble.Sleep(74 * time.Second)
+		m.Update(tickMsg{})
+		rows := says()
+		if len(rows) != len(fresh) {
+			t.Errorf("%q, and before %q", rows, fresh)
+		}
+		for _, r := range rows {
+			if !strings.Contains(r, last) || strings.Contains(r, "1m") {
+				t.Errorf("without when it was said, or with an age that went on: %q", r)
+			}
+		}
+		keys(m, "?")
+		if got := screenOf(m); !strings.Contains(got, last) {
+			t.Errorf("? does not date them:\n%s", got)
 		}
 	})
 }
