@@ -275,7 +275,11 @@ func (in *invocation) demoGateway() error {
 // demoStanding is how far the primary of the demo is on its way back.
 func demoStanding(s *api.State) demo.Standing {
 	for i := range s.Upstreams {
-		if u := &s.Upstreams[i]; u.Name == demo.East && u.Share < 100 {
+		switch u := &s.Upstreams[i]; {
+		case u.Name != demo.East || u.Share >= 100:
+		case u.NextStep.BlockedBy != "":
+			return demo.Held
+		default:
 			return demo.Away
 		}
 	}

@@ -24,16 +24,17 @@ type stage struct {
 	lasts time.Duration // 0 in the last stage: for good
 	fault Fault
 	say   func(left time.Duration) string
-	// back and over are said instead where the primary has its traffic; empty: say
-	// is.
-	back, over string
+	// held is said instead where the primary's next step must wait, back and over
+	// where it has its traffic; empty: say is.
+	held, back, over string
 }
 
 // Standing is how far the primary is on its way back.
 type Standing int
 
 const (
-	Away Standing = iota // less than all of its traffic is the primary's
+	Away Standing = iota // less than all of its traffic is the primary's, and more may be
+	Held                 // no more may be now: its evidence is not there yet, or its breaker is open
 	Back                 // all of it is, and an incident is open
 	Over                 // and none is
 )
@@ -41,6 +42,8 @@ const (
 // phase is what a stage says where things stand so.
 func (s *stage) phase(left time.Duration, now Standing) string {
 	switch {
+	case now == Held && s.held != "":
+		return s.held
 	case now == Back && s.back != "":
 		return s.back
 	case now == Over && s.over != "":
@@ -76,6 +79,7 @@ func (s Script) stages() []stage {
 		{lasts: 18 * time.Second, say: fixed(East + " is well again: its probes pass, then you decide")},
 		{
 			say:  fixed("well again: W, choose " + East + ", > y; again when evidence passes"),
+			held: "not now: wait for what BACK TO of " + East + " names, then W, > y",
 			back: "its traffic is back: i shows the incident, x there closes it",
 			over: "it is over: " + practise,
 		},

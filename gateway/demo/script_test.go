@@ -99,7 +99,7 @@ func TestTheOutageOutlastsTheSuspectWindow(t *testing.T) {
 func TestPhasesFitARow(t *testing.T) {
 	for _, s := range Scripts {
 		for _, st := range s.stages() {
-			for _, p := range []string{st.say(st.lasts), st.back, st.over} {
+			for _, p := range []string{st.say(st.lasts), st.held, st.back, st.over} {
 				if len(p) > 76 || strings.ContainsAny(p, "\n\t") {
 					t.Errorf("%d columns: %q", len(p), p)
 				}
@@ -113,7 +113,7 @@ func TestPhasesFitARow(t *testing.T) {
 func TestPhaseOfWhatIsDone(t *testing.T) {
 	stages := Outage.stages()
 	first, last := stages[1], stages[len(stages)-1]
-	for now, want := range map[Standing]string{Away: "> y", Back: "x there closes it", Over: "it is over"} {
+	for now, want := range map[Standing]string{Away: "well again: W, choose " + East, Held: "not now: wait", Back: "x there closes it", Over: "it is over"} {
 		if got := last.phase(0, now); !strings.Contains(got, want) {
 			t.Errorf("standing %d: %q", now, got)
 		}
