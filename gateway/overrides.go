@@ -136,6 +136,19 @@ func (k *overrides) waiting() []string {
 	return slices.Collect(maps.Keys(k.unwritten))
 }
 
+// written are the keys of what is in force here and was written.
+func (k *overrides) written() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var keys []string
+	for key := range k.inForce {
+		if !k.unwritten[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // unsynced reports whether what is in force under key is not written yet. Of a
 // nil overrides everything is as it should be.
 func (k *overrides) unsynced(key string) bool {
@@ -205,9 +218,15 @@ func (g *Gateway) restoreOverrides(ctx context.Context) {
 // followOverrides puts in force here what operators do at other gateways of the
 // store, until ctx ends.
 func (g *Gateway) followOverrides(ctx context.Context) error {
+	there := map[string]bool{} // nil once everything that there is was told
 	err := g.overrides.bucket.Watch(ctx, func(c store.Change[override]) {
+		if there != nil && !c.Ready {
+			there[c.Key] = true
+		}
 		switch {
 		case c.Ready:
+			g.endedBefore(ctx, there)
+			there = nil
 		case c.Err != nil:
 			g.alarm(fmt.Sprintf("override of %s: %v", c.Key, c.Err))
 		case c.Deleted:
@@ -220,6 +239,20 @@ func (g *Gateway) followOverrides(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// endedBefore ends what is in force here and no longer in the store, which holds
+// the keys that are there: another gateway ended it before this one listened.
+func (g *Gateway) endedBefore(ctx context.Context, there map[string]bool) {
+	for _, key := range g.overrides.written() {
+		if there[key] {
+			continue
+		}
+		// It may have been written since; then it is told next.
+		if _, err := g.overrides.bucket.Get(ctx, key); errors.Is(err, store.ErrNotFound) {
+			g.override(key, nil)
+		}
+	}
 }
 
 // override puts o in force under key, nil for nothing, unless it is already.

@@ -87,6 +87,26 @@ func TestOverridesHoldAtEveryGatewayOfTheStore(t *testing.T) {
 	eventually(t, "no passthrough at the first", func() bool { return passthroughAt(gs[0]) == nil })
 }
 
+// What another gateway ended before this one listened to the store ends here, too.
+func TestOverrideEndedBeforeAnybodyListened(t *testing.T) {
+	u := newSpentUpstream(t)
+	dir := t.TempDir()
+	g := spending(t, dir, "g0", u.URL, bothObjectives, fmt.Sprintf("store: {nats: %q}\n", onNATS(t, t.TempDir(), 0).ClientURL()))
+	o := override{Action: "passthrough", Order: []string{"a"}, Until: time.Now().Add(time.Hour), By: "ana"}
+	g.override(passthroughKey, &o) // as it was read at the start
+	if passthroughAt(g) == nil {
+		t.Fatal("no passthrough")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- g.followOverrides(ctx) }()
+	eventually(t, "no passthrough", func() bool { return passthroughAt(g) == nil })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Without the store, break glass takes effect where it is commanded, says so, and
 // is written with its audit entry when the store is back; so is its end.
 func TestBreakGlassWithoutTheStore(t *testing.T) {
