@@ -197,11 +197,11 @@ func (s *Store) connect(ctx context.Context) error {
 	}
 	nc, err := nats.Connect(s.cluster.urls, opts...)
 	if err != nil {
-		return fmt.Errorf("store %s: %w", s.place(), s.cluster.redact(err))
+		return fmt.Errorf("store %s: %w", s.Place(), s.cluster.redact(err))
 	}
 	s.nc = nc
 	if s.js, err = jetstream.New(nc); err != nil {
-		return fmt.Errorf("store %s: %w", s.place(), err)
+		return fmt.Errorf("store %s: %w", s.Place(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -212,9 +212,7 @@ func (s *Store) connect(ctx context.Context) error {
 }
 
 // Place names the store in messages: the cluster's hosts, or the directory.
-func (s *Store) Place() string { return s.place() }
-
-func (s *Store) place() string {
+func (s *Store) Place() string {
 	if s.kind == NATS {
 		return s.cluster.hosts
 	}
@@ -222,7 +220,7 @@ func (s *Store) place() string {
 }
 
 func (s *Store) noConnection(err error) error {
-	text := "no connection to " + s.place() + ": it is tried again by itself"
+	text := "no connection to " + s.Place() + ": it is tried again by itself"
 	if err == nil {
 		return errors.New(text)
 	}
@@ -231,7 +229,7 @@ func (s *Store) noConnection(err error) error {
 
 // unconnected is why a call fails while there is no connection.
 func (s *Store) unconnected() error {
-	text := "no connection to " + s.place()
+	text := "no connection to " + s.Place()
 	if err := s.refusal(); err != nil {
 		return fmt.Errorf("%s: %w", text, s.cluster.redact(err))
 	}
@@ -311,7 +309,7 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-s.gone:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("store %s: it does not stop: %w", s.place(), context.Cause(ctx))
+		return fmt.Errorf("store %s: it does not stop: %w", s.Place(), context.Cause(ctx))
 	}
 }
 

@@ -152,10 +152,10 @@ func (s *Store) probe(ctx context.Context) error {
 		MaxMsgs: 1, MaxBytes: 64 << 10, Discard: jetstream.DiscardOld,
 	}
 	if err := s.ensure(ctx, c); err != nil {
-		return fmt.Errorf("%s: %w", s.place(), s.cluster.redact(err))
+		return fmt.Errorf("%s: %w", s.Place(), s.cluster.redact(err))
 	}
 	if _, err := s.js.Publish(ctx, c.Subjects[0], []byte("{}"), jetstream.WithExpectStream(where)); err != nil {
-		return fmt.Errorf("%s does not write: %w", s.place(), s.cluster.redact(err))
+		return fmt.Errorf("%s does not write: %w", s.Place(), s.cluster.redact(err))
 	}
 	return nil
 }
