@@ -10,11 +10,19 @@ import (
 	"failback/gateway/config"
 )
 
-// The README's configuration is one that works, and its two commands are there.
+// The README's screen is one that is drawn, its configuration one that works, and
+// its two commands are there.
 func TestReadme(t *testing.T) {
 	b, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	screen, err := os.ReadFile("ui/testdata/healths/100x30.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "```\n" + strings.TrimRight(string(screen), " \n") + "\n```\n"; !strings.Contains(string(b), want) {
+		t.Errorf("README.md lacks the screen as it is:\n%s", want)
 	}
 	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(b)
 	if yaml == nil {
