@@ -24,7 +24,8 @@ type Feed[T any] struct {
 	asked   uint64 // generation of the newest question
 	taken   uint64 // generation of the newest answer
 	askedAt time.Time
-	out     bool // the newest question is not answered
+	out     bool      // the newest question is not answered
+	waiting time.Time // since when one is not
 
 	value   *T
 	clock   Clock
@@ -42,6 +43,9 @@ func (f *Feed[T]) Ask(now time.Time) (gen uint64, ok bool) {
 	}
 	if f.started.IsZero() {
 		f.started = now
+	}
+	if !f.out {
+		f.waiting = now
 	}
 	f.asked++
 	f.out, f.askedAt = true, now
@@ -78,9 +82,9 @@ func (f *Feed[T]) Clock() Clock { return f.clock }
 func (f *Feed[T]) Err() error { return f.err }
 
 // Failing reports whether the source does not answer: the last answer was an
-// error, or it is three periods old.
+// error, or it is three periods old, and another has been asked for in time.
 func (f *Feed[T]) Failing(now time.Time) bool {
-	return f.err != nil || f.value != nil && f.clock.Since(now) >= 3*f.Period
+	return f.err != nil || f.value != nil && f.out && min(f.clock.Since(now), Elapsed(f.waiting, now)+f.Period) >= 3*f.Period
 }
 
 // FailedSince is when, by our clock, the first error since the newest good answer

@@ -96,6 +96,27 @@ func TestFeedHanging(t *testing.T) {
 	}
 }
 
+// A source that nobody asked anything since it answered is not silent, but what it
+// said gets old.
+func TestFeedNotAsked(t *testing.T) {
+	at := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)
+	f := Feed[api.State]{Period: 2 * time.Second}
+	gen, _ := f.Ask(at)
+	f.Take(answer(gen, at))
+	now := at.Add(time.Minute)
+	if f.Failing(now) || f.Whole(now).State != Unknown {
+		t.Errorf("failing %t, %s", f.Failing(now), f.Whole(now).State)
+	}
+	f.Ask(now)
+	if f.Failing(now.Add(3 * time.Second)) {
+		t.Error("failing before it had its time")
+	}
+	f.Ask(now.Add(6 * time.Second)) // as nobody waits for the other any more
+	if !f.Failing(now.Add(6 * time.Second)) {
+		t.Error("not failing after three periods")
+	}
+}
+
 // A frozen feed is a copy: what comes later does not change it.
 func TestFeedCopyIsFrozen(t *testing.T) {
 	at := time.Date(2026, 11, 30, 4, 0, 0, 0, time.UTC)

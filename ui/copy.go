@@ -33,6 +33,31 @@ func (m *model) copy(what, s string) tea.Cmd {
 	})
 }
 
+// copyShown copies what c is about: the row under the cursor, or the text of a
+// screen that has none. It bears a time: its own, or that of which it is.
+func (m *model) copyShown() tea.Cmd {
+	what, s := "row", m.rowText()
+	switch m.screen {
+	case changes, decisions, logs, runbook:
+	case overview:
+		s = m.copiedOf() + "  " + s
+	case incidents:
+		if m.shownIncident() != nil && m.o.Report != nil {
+			return m.copy("report", s)
+		}
+		fallthrough
+	default:
+		what, s = "text", m.copiedOf()+"\n"+s
+	}
+	return m.copy(what, s)
+}
+
+// copiedOf is the time of which what is shown is.
+func (m *model) copiedOf() string {
+	_, now := m.d()
+	return now.UTC().Format("2006-01-02T15:04:05Z")
+}
+
 // rowText is the row under the cursor, whole; empty if there is none.
 func (m *model) rowText() string {
 	d, now := m.d()

@@ -95,6 +95,8 @@ func (m *model) timeline(v *api.Incident, clock time.Time, w int, f *sieve) []ro
 // noIncident says why none is shown, and what opens one.
 func (m *model) noIncident(d *data, now time.Time, w int) []row {
 	switch {
+	case m.frozen != nil && (d.incidents.Value() == nil || m.incidentID() != ""):
+		return indented(1, "It was not asked for when the view froze: f goes on.", w, normal)
 	case d.incidents.Failing(now) && d.incidents.Value() == nil, m.incidentID() != "" && d.incident.Failing(now):
 		return []row{styled(warn, " ?? "+m.mute())}
 	case d.incidents.Value() == nil || m.incidentID() != "":

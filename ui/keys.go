@@ -127,7 +127,7 @@ func screenKeys() []binding {
 		bind([]string{"e"}, "e", "changes", "all changes, trips and commands").line(14).unless(func(m *model) string { return m.already(changes) }).hidden().above((*model).onFirst).does(act(func(m *model) { m.enter(changes) })),
 		bind([]string{"d"}, "d", "decisions", "route decisions, each with its candidates and attempts").line(11).unless(func(m *model) string { return m.already(decisions) }).hidden().does(func(m *model) tea.Cmd { m.enter(decisions); return m.askDecisions() }),
 		bind([]string{"/"}, "/", "filter", "filter the table: what has the text in its row stays; esc clears").at(lists | sifted).line(16).does(act((*model).startFilter)),
-		bind([]string{"c"}, "c", "copy", "copy the row, to the clipboard (OSC 52) and to a file").line(18).unless((*model).noCopy).does(func(m *model) tea.Cmd { return m.copy("row", m.rowText()) }),
+		bind([]string{"c"}, "c", "copy", "copy the row, to the clipboard (OSC 52) and to a file").line(18).unless((*model).noCopy).does((*model).copyShown),
 		bind([]string{"C"}, "C", "", "copy the whole screen as plain text").does(func(m *model) tea.Cmd { return m.copy("screen", m.screenText()) }),
 		bind([]string{"f"}, "f", "freeze", "freeze the view, or let it go on").line(19).does(act((*model).freeze)),
 		bind([]string{"!"}, "!", "", "the console's own log").unless(func(m *model) string { return m.already(ownlog) }).does(act(func(m *model) { m.enter(ownlog) })),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -197,7 +198,7 @@ func waitFor(t *testing.T, ok func() bool) {
 // What is copied is in a file, whole.
 func TestCopy(t *testing.T) {
 	m, _ := serverModel(t, t.Context())
-	tap(m, "e", "C", "c", "o", "c")
+	tap(m, "e", "C", "c", "o", "c", "m", "c")
 	files, _ := filepath.Glob(filepath.Join(m.o.DataDir, "copies", "*.txt"))
 	if len(files) < 2 { // two of one name may share a millisecond
 		t.Fatalf("files %q, said %q", files, m.message.text)
@@ -209,6 +210,13 @@ func TestCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		all += string(b)
+		of := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.]*Z`)
+		if !of.Match(b) {
+			t.Errorf("%s does not say of when it is:\n%s", f, b)
+		}
+	}
+	if texts, _ := filepath.Glob(filepath.Join(m.o.DataDir, "copies", "text-*.txt")); len(texts) != 1 {
+		t.Errorf("texts %q", texts)
 	}
 	for _, want := range []string{"failback console on unix:", "CHANGES AND TRIPS", "anthropic-us-east-1  OPEN try in", "p95 idle"} {
 		if !strings.Contains(all, want) {

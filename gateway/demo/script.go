@@ -80,7 +80,7 @@ func (s Script) stages() []stage {
 		{
 			say:  fixed("well again: W, choose " + East + ", > y; again when evidence passes"),
 			held: "not now: wait for what BACK TO of " + East + " names, then W, > y",
-			back: "its traffic is back: i shows the incident, x there closes it",
+			back: "its share is 100% again: i shows the incident, x there closes it",
 			over: "it is over: " + practise,
 		},
 	}
