@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -36,27 +37,22 @@ func (m *model) copy(what, s string) tea.Cmd {
 // copyShown copies what c is about: the row under the cursor, or the text of a
 // screen that has none. It bears a time: its own, or that of which it is.
 func (m *model) copyShown() tea.Cmd {
-	what, s := "row", m.rowText()
-	switch m.screen {
-	case changes, decisions, logs, runbook:
-	case overview:
-		s = m.copiedOf() + "  " + s
-	case incidents:
-		if m.shownIncident() != nil && m.o.Report != nil {
-			return m.copy("report", s)
-		}
-		fallthrough
+	s := m.rowText()
+	_, now := m.d()
+	switch of := dated(now); {
+	case m.screen == overview:
+		return m.copy("row", of+"  "+s)
+	case lists.has(m.screen), m.screen == logs, m.screen == runbook:
+		return m.copy("row", s)
+	case m.reported():
+		return m.copy("report", s)
 	default:
-		what, s = "text", m.copiedOf()+"\n"+s
+		return m.copy("text", of+"\n"+s)
 	}
-	return m.copy(what, s)
 }
 
-// copiedOf is the time of which what is shown is.
-func (m *model) copiedOf() string {
-	_, now := m.d()
-	return now.UTC().Format("2006-01-02T15:04:05Z")
-}
+// dated is a time as copies bear it: they are read elsewhere, on another day.
+func dated(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 // rowText is the row under the cursor, whole; empty if there is none.
 func (m *model) rowText() string {
@@ -86,11 +82,16 @@ func (m *model) rowText() string {
 	return m.bodyText()
 }
 
+// reported says whether what is copied is an incident's report.
+func (m *model) reported() bool {
+	return m.screen == incidents && m.o.Report != nil && m.shownIncident() != nil
+}
+
 // bodyText is the whole text of a screen under its title, wide enough for a
 // channel; of an incident, its report.
 func (m *model) bodyText() string {
-	if v := m.shownIncident(); m.screen == incidents && v != nil && m.o.Report != nil {
-		return m.o.Report(*v)
+	if m.reported() {
+		return m.o.Report(*m.shownIncident())
 	}
 	was := m.width
 	defer func() { m.width = was }()
@@ -108,7 +109,7 @@ func (m *model) bodyText() string {
 // was copied at and whose it is.
 func (m *model) screenText() string {
 	s := m.live.state.Value()
-	head := m.now.UTC().Format("2006-01-02T15:04:05Z") + " failback console on " + m.o.Client.Target()
+	head := dated(m.now) + " failback console on " + m.o.Client.Target()
 	if s != nil {
 		head += ", " + text.Visible(s.Environment) + " " + text.Visible(s.Instance)
 	}

@@ -131,7 +131,7 @@ func (m *model) changeRows() (rows []text.Run, all int) {
 
 // changeText and decisionText are what is copied, and what a filter looks at.
 func changeText(r *text.Run) string {
-	return r.Time.UTC().Format("2006-01-02T15:04:05Z") + " " + text.By(r.Event) + " " + r.Change(r.Provider, r.Time, false)
+	return dated(r.Time) + " " + text.By(r.Event) + " " + r.Change(r.Provider, r.Time, false)
 }
 
 // changeMatch is what a filter looks at: of a row that stands for several

@@ -117,11 +117,13 @@ func (m *model) overview(w, room int) []row {
 		room--
 	}
 	p := planOverview(w, room, len(us), l.filter != "")
-	has := 1
-	for has < len(m.wayBack(now, w, wayMost)) && p.giveRow() {
+	way, has := m.wayBack(now, w, wayMost), 1
+	for has < len(way) && p.giveRow() {
 		has++
 	}
-	way := m.wayBack(now, w, has)
+	if has < len(way) {
+		way = m.wayBack(now, w, has)
+	}
 	rule := m.rule(w, "")
 	var rows []row
 	if p.ruleTop {

@@ -486,7 +486,7 @@ func joinWords(rows []row) string {
 // were copied at.
 func (m *model) tickedText() string {
 	rb := m.runbook.open
-	head := m.live.clock(m.now).UTC().Format("2006-01-02T15:04:05Z") + " runbook " + m.th.outside(rb.Title) + " (" + rb.ID + ")"
+	head := dated(m.live.clock(m.now)) + " runbook " + m.th.outside(rb.Title) + " (" + rb.ID + ")"
 	if s := m.live.state.Value(); s != nil {
 		head += ", " + m.th.outside(s.Environment) + " " + m.th.outside(s.Instance)
 	}

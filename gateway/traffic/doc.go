@@ -3,7 +3,8 @@
 // retreats, plan, time served), under which revision, set by whom and why, and
 // which conversations are inside a share. One record holds share and condition,
 // so that they cannot contradict each other, and a Storage keeps it, so that a
-// restart changes neither a share nor its members.
+// restart changes neither a share nor its members. What the storage does not take
+// is kept in a file beside it (KeepUnsynced) until it does.
 //
 // Lowering a share is never refused and never waits for the storage. Raising
 // goes one step at a time and is stored before it takes effect.
